@@ -18,7 +18,7 @@ Licence: MIT.
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import AbstractSet, Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
 __all__ = [
     "Block", "Doc", "Known", "Numbering", "Rendered", "Rule", "RULES", "Shown", "View",
@@ -105,6 +105,13 @@ _COMPILED: Dict[str, "re.Pattern[str]"] = {}
 
 # ---------------------------------------------------------------- lines, numbers and number prefixes
 
+_CORE_RULES = (
+    Rule("word", r"[A-Za-z_][A-Za-z0-9_]{2,}", "fetch_all(3)", "a = b2 + c3"),
+    # a file and a line as searches, tracebacks, compilers and test runners print them
+    Rule("place", r"(?<![\w.\-])([\w.\-]{1,80}\.[A-Za-z]\w{0,5})(?::|\(|\", line )(\d{1,6})\b",
+         'File "a/b.py", line 12, in f', "at 10.5:30"),
+)
+
 # What a tool may print between a line's number and the line, the longest first: Claude Code and cat -n (tab, arrow),
 # opencode ("N| ", "N: "), bat (box bar), SWE-agent windows and grep -n of one file (":").
 _SEPARATORS = ("→", "\t", "| ", "│ ", ": ", ":")
@@ -149,17 +156,14 @@ class Numbering(NamedTuple):
             at = stop
         return ",".join(parts) + (f" +{bare}" if bare else "") if parts else f"+{bare}"
 
-    def lines(self, first: int, last: int) -> List[int]:
-        """The 0-based lines whose numbers lie in first..last, ascending; `last` may lie beyond the end.
-
-        The final run is taken as endless: the caller cuts at the length of the output.
-        """
+    def lines(self, first: int, last: int, total: int) -> List[int]:
+        """The 0-based lines of an output of `total` lines whose numbers lie in first..last, ascending."""
         found: List[int] = []
         for run, start in enumerate(self.starts):
             number = self.numbers[run]
             if not number:
                 continue
-            size = self.starts[run + 1] - start if run + 1 < len(self.starts) else max(0, last - number + 1)
+            size = (self.starts[run + 1] if run + 1 < len(self.starts) else total) - start
             low = max(first, number)
             high = min(last, number + size - 1)
             found.extend(range(start + low - number, start + high - number + 1))
@@ -264,7 +268,7 @@ class Doc:
     """
 
     __slots__ = ("text", "lines", "tool", "args", "path", "command", "shown", "kind", "shape", "language", "numbers",
-                 "_blocks", "_bare")
+                 "_blocks", "_units", "_bare")
 
     def __init__(self, text: str, tool: str = "", args: Optional[Mapping[str, Any]] = None) -> None:
         self.text = text
@@ -279,6 +283,7 @@ class Doc:
         self.language = language_of(self.path or (self.shown[0].path if self.shown else ""))
         self.numbers = numbering(self.lines, self.shown)
         self._blocks: Optional[List[Block]] = None
+        self._units: Optional[List[Block]] = None
         self._bare: Optional[List[str]] = None
 
     @property
@@ -288,6 +293,12 @@ class Doc:
             prefix = self.numbers.prefix
             self._bare = [line[cut:] for line, cut in zip(self.lines, prefix)] if prefix else self.lines
         return self._bare
+
+    def units(self) -> List[Block]:
+        """Blocks that together hold every line once, worked out once: see `units`."""
+        if self._units is None:
+            self._units = units(self)
+        return self._units
 
     def blocks(self) -> List[Block]:
         """`blocks(self)`, worked out once."""
@@ -299,6 +310,82 @@ class Doc:
 def read(text: str, tool: str = "", args: Optional[Mapping[str, Any]] = None) -> Doc:
     """Read an output: what it is, and how its lines are numbered. `tool` and `args` are the canonical ones."""
     return Doc(text, tool, args)
+
+
+UNIT_LINES = 40  # a longer block is taken apart into its members (blocks of 40 lines were kept or dropped best)
+
+
+def units(doc: Doc) -> List[Block]:
+    """The blocks of an output as a partition: nested blocks are split where the outer one is long.
+
+    A block of up to UNIT_LINES lines is one unit; a longer one with members gives its members and what lies between
+    them; lines in no block are units without a name.
+    """
+    found: List[Block] = []
+    _split(doc.blocks(), 0, len(doc.lines), Block("", 0, len(doc.lines), -1), found)
+    return found
+
+
+def _split(inside: Sequence[Block], start: int, end: int, parent: Block, found: List[Block]) -> None:
+    """Add to `found` the units of lines [start, end) of `parent`, whose descendants are `inside`."""
+    at = start
+    rest = parent._replace(kind=parent.kind if parent.depth >= 0 else "rest")
+    index = 0
+    while index < len(inside):
+        block = inside[index]
+        members = index + 1
+        while members < len(inside) and inside[members].start < block.end:
+            members += 1
+        if block.start > at:
+            found.append(rest._replace(start=at, end=block.start))
+        below = inside[index + 1:members]
+        if block.end - block.start > UNIT_LINES and below:
+            _split(below, block.start, block.end, block, found)
+        else:
+            found.append(block)
+        at = block.end
+        index = members
+    if at < end:
+        found.append(rest._replace(start=at, end=end))
+
+
+def places(doc: Doc) -> List[Tuple[str, int]]:
+    """(file name, line) of every place that an output names: search rows, tracebacks, diagnostics, diff hunks."""
+    found: List[Tuple[str, int]] = []
+    place = pattern("place")
+    for line in doc.lines[:PLACES_LINES]:
+        # a search of files that are one line long, a minified bundle: only the head of a line names its place
+        for match in place.finditer(line, 0, PLACES_WIDTH):
+            found.append((match.group(1), int(match.group(2))))
+    return found
+
+
+PLACES_LINES = 5000  # lines looked at: beyond that a result points everywhere and so nowhere
+PLACES_WIDTH = 300  # characters of a line looked at
+
+
+def ends(doc: Doc) -> List[int]:
+    """The first and the last line with something on it (0-based); none for a blank text."""
+    total = len(doc.lines)
+    first = next((line for line in range(total) if doc.lines[line].strip()), None)
+    if first is None:
+        return []
+    last = next(line for line in range(total - 1, -1, -1) if doc.lines[line].strip())
+    return [first, last]
+
+
+def close_gaps(doc: Doc, keep: Iterable[int], small: int) -> List[int]:
+    """The lines kept, with the ends of the text and with every gap of fewer than `small` characters filled."""
+    lines = sorted({*keep, *ends(doc)})
+    found: List[int] = []
+    at = 0
+    for line in (*lines, len(doc.lines)):
+        if line > at and line - at <= small and sum(len(text) + 1 for text in doc.lines[at:line]) < small:
+            found.extend(range(at, line))
+        if line < len(doc.lines):
+            found.append(line)
+        at = line + 1
+    return found
 
 
 def _shown(tool: str, args: Mapping[str, Any], command: str) -> List[Shown]:
@@ -336,6 +423,16 @@ def shown_by(command: str) -> Optional[List[Shown]]:
     return None
 
 
+def bounded(tool: str, args: Mapping[str, Any]) -> bool:
+    """Whether the agent bounded this result itself."""
+    return False
+
+
+def named_files(tool: str, args: Mapping[str, Any]) -> List[str]:
+    """Single files that a diff, search or test names."""
+    return []
+
+
 
 # ---------------------------------------------------------------- blocks of code
 
@@ -351,14 +448,31 @@ def blocks(doc: Doc) -> List[Block]:
 # ---------------------------------------------------------------- terms and names
 
 
-def candidates(doc: Doc, terms: Mapping[str, float]) -> List[View]:
+def terms(task: str, latest: str, said: str, args: str) -> Dict[str, float]:
+    """Terms."""
+    return {}
+
+
+def names(text: str) -> Set[str]:
+    """Names."""
+    return set()
+
+
+def candidates(doc: Doc, terms: Mapping[str, float], known: AbstractSet[str] = frozenset()) -> List[View]:
     """Views."""
     return []
 
 
-def cover(doc: Doc, keep: Sequence[int]) -> List[int]:
+def cover(
+    doc: Doc, keep: Sequence[int], known: AbstractSet[str], terms: Mapping[str, float], price: float
+) -> List[int]:
     """Cover."""
     return list(keep)
+
+
+def fit(doc: Doc, keep: Sequence[int], terms: Mapping[str, float]) -> Dict[int, Tuple[Tuple[int, int], ...]]:
+    """Pieces."""
+    return {}
 
 
 # ---------------------------------------------------------------- views
@@ -471,4 +585,4 @@ def render(doc: Doc, view: View, *, gutter: bool = False, thin: bool = True) -> 
 
 # ---------------------------------------------------------------- all rules
 
-RULES: Dict[str, Rule] = {row.name: row for row in (*_RENDER_RULES,)}
+RULES: Dict[str, Rule] = {row.name: row for row in (*_CORE_RULES, *_RENDER_RULES)}
