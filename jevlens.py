@@ -157,7 +157,8 @@ TOOL_NAMES: Dict[str, str] = {
     }.items()
     for name in names.split()
 }
-EDITORS = ("str_replace_editor", "str_replace_based_edit_tool", "file_editor", "editor")  # one tool, `command` says what
+# one tool for all; its argument `command` says what
+EDITORS = ("str_replace_editor", "str_replace_based_edit_tool", "file_editor", "editor")
 ARG_NAMES = {
     "path": ("path", "file_path", "filePath", "filename", "file", "target_file", "relative_workspace_path",
              "absolute_path", "AbsolutePath", "dir_path"),
@@ -977,8 +978,8 @@ DROPPED_CHARS = 160
 
 def default_footer(seen: Seen) -> str:
     """The line under a view: the output is whole and stored, this view is short, and how to get the rest."""
-    text = (f"[jevlens {seen.view}: {len(seen.kept)} of {seen.total} lines, complete output stored; {views.MARK} = left "
-            f'out, see recall("{seen.id}", lines="a-b" or pattern=… or block=…)]')
+    text = (f"[jevlens {seen.view}: {len(seen.kept)} of {seen.total} lines, complete output stored; {views.MARK} = left"
+            f' out, see recall("{seen.id}", lines="a-b" or pattern=… or block=…)]')
     names = ""
     for name in seen.dropped[:DROPPED_NAMES]:
         if len(names) + len(name) + 2 > DROPPED_CHARS:
