@@ -1244,7 +1244,8 @@ class Lens:
             self._counts["after"] += seen.tokens_after
         self._log({"event": "see", "session": self.session_id, "id": seen.id, "tool": str(tool)[:80],
                    "kind": seen.kind, "shape": seen.shape, "view": seen.view, "reason": seen.reason,
-                   "kept": len(seen.kept), "total": seen.total, "before": seen.tokens_before,
+                   "kept": len(seen.kept), "kept_lines": _spans(seen.kept) if seen.id else "", "total": seen.total,
+                   "before": seen.tokens_before,
                    "after": seen.tokens_after})
 
     def _log(self, event: Mapping[str, Any]) -> None:
@@ -1321,10 +1322,237 @@ def open_store(store: Any, settings: Settings) -> Any:
 
 # ---------------------------------------------------------------- command line
 
+_OUT, _GONE, _OFF = "", "\x1b[31m", "\x1b[0m"  # colours of `diff` on a terminal
+_PAGE = """<!doctype html><meta charset="utf-8"><title>jevlens {id}</title><style>
+:root{{color-scheme:light dark;--gone:#fbe3e4;--note:#666}}
+@media(prefers-color-scheme:dark){{:root{{--gone:#472226;--note:#aaa}}}}
+body{{font:14px/1.45 ui-monospace,monospace;margin:2rem auto;max-width:110ch;padding:0 1rem}}h1{{font-size:1rem}}
+pre{{white-space:pre-wrap;overflow-wrap:anywhere}}.gone{{background:var(--gone)}}i{{color:var(--note);user-select:none}}
+</style><h1>{head}</h1><p>Marked lines were not sent to the model; the complete output is stored.</p><pre>
+{rows}</pre>"""
+
+
+def _own_store(settings: Settings) -> DirectoryStore:
+    return DirectoryStore(data_dir(settings), settings.keep_days)
+
+
+def _settings() -> Settings:
+    return Settings.load(os.environ, lambda line: print(line, file=sys.stderr))
+
+
+def _shell_footer(seen: Seen) -> str:
+    """The footer for people and shells: the recall is a command."""
+    lines = default_footer(seen)
+    return lines.replace(f'recall("{seen.id}", lines="a-b" or pattern=… or block=…)',
+                         f"`jevlens.py recall {seen.id} --lines a-b`, --pattern or --block")
+
+
+def write_text(text: str, stream: Any = None) -> None:
+    """Write a text as the bytes it came from, without newline translation."""
+    out = (stream or sys.stdout).buffer
+    out.write(text.encode("utf-8", "surrogateescape"))
+    out.flush()
+
+
+def read_text(path: str) -> str:
+    """The text of a file or, for `-`, of standard input; bytes that are not UTF-8 become lone surrogates and back."""
+    if path == "-":
+        return sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except OSError as error:
+        raise JevlensError(f"{path}: {error.strerror or type(error).__name__}") from None
+    if b"\0" in data[:8000]:  # what git looks at, too
+        raise JevlensError(f"{path}: a binary file, nothing to view")
+    return data.decode("utf-8", "surrogateescape")
+
+
+def cmd_see(args: Any) -> int:
+    """Print a view of a file or of standard input."""
+    text = read_text(args.file)
+    tool = args.tool or ("bash" if args.command or args.file == "-" else "read")
+    call = {"command": args.command or ""} if tool == "bash" else {"path": "" if args.file == "-" else args.file}
+    settings = replace(_settings(), code_policy="outline")  # a person asked for a view
+    lens = Lens(args.judge, _own_store(settings), settings, footer=_shell_footer)
+    seen = lens.see(text, tool, call, task=args.task or "")
+    if args.json:
+        print(json.dumps({**seen._asdict(), "kept": _spans(seen.kept)}))
+    else:
+        write_text(seen.text if seen.text.endswith("\n") or not seen.text else seen.text + "\n")
+    return 0
+
+
+def cmd_run(args: Any) -> int:
+    """Run a command and print views of its output; the exit status is the command's."""
+    import shlex
+    import subprocess
+    command = [word for word in args.words if word != "--"] if args.words[:1] == ["--"] else args.words
+    if not command:
+        raise JevlensError("run: no command: write `jevlens.py run -- CMD…`")
+    try:
+        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    except OSError as error:
+        print(f"jevlens: run: {command[0]}: {error.strerror}", file=sys.stderr)
+        return 127 if isinstance(error, FileNotFoundError) else 126
+    while True:
+        try:
+            outputs = child.communicate()
+            break
+        except KeyboardInterrupt:  # the child got the signal too: wait for what it still has to say
+            continue
+    settings = _settings()
+    lens = Lens(args.judge, _own_store(settings), settings, footer=_shell_footer)
+    for data, stream in zip(outputs, (sys.stdout, sys.stderr)):
+        text = data.decode("utf-8", "surrogateescape")
+        call = {"command": shlex.join(command)}
+        seen = lens.see(text, "bash", call, args.task or "", is_error=bool(child.returncode))
+        write_text(seen.text + ("" if seen.text is text else "\n"), stream)
+    return 128 - child.returncode if child.returncode < 0 else child.returncode
+
+
+def cmd_recall(args: Any) -> int:
+    """Print stored text."""
+    lens = Lens("local", _own_store(_settings()))
+    if args.raw:
+        write_text(lens.original(args.id))
+    else:
+        write_text(lens.recall(args.id, args.lines, args.pattern, args.block, args.cursor).rstrip("\n") + "\n")
+    return 0
+
+
+def _spans(kept: Sequence[int]) -> str:
+    """1-based line numbers as `1-3,7`."""
+    found: List[List[int]] = []
+    for line in kept:
+        if found and line == found[-1][1] + 1:
+            found[-1][1] = line
+        else:
+            found.append([line, line])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in found)
+
+
+def _print_rows(rows: Sequence[Mapping[str, Any]], as_json: bool, line: Callable[[Mapping[str, Any]], str]) -> int:
+    print(json.dumps(list(rows)) if as_json else "\n".join(line(row) for row in rows) or "nothing yet")
+    return 0
+
+
+def cmd_list(args: Any) -> int:
+    """List stored outputs, the oldest first."""
+    store = _own_store(_settings())
+    records = [store.get(id) for id in store.ids()]
+    rows = [{**{key: record.get(key) for key in ("id", "at", "tool", "view", "session")},
+             "tokens": tokens(unpack(record))} for record in records if record]
+    return _print_rows(rows, args.json, lambda row: "  ".join((
+        str(row["id"]), time.strftime("%Y-%m-%d %H:%M", time.localtime(float(row["at"] or 0))),
+        f"{row['tokens']:>8,} tokens", f"{row['view']:<10}", str(row["tool"]))))
+
+
+def cmd_decisions(args: Any) -> int:
+    """What was decided for each large result, from the log."""
+    rows = [event for event in _own_store(_settings()).events() if event.get("event") == "see"]
+    return _print_rows(rows, args.json, lambda row: "  ".join((
+        f"{row.get('view', ''):<10}", f"{row.get('before', 0):>8,} -> {row.get('after', 0):>7,}",
+        f"{row.get('shape', ''):<8}", str(row.get("reason", "")), str(row.get("id", "")))))
+
+
+def cmd_stats(args: Any) -> int:
+    """Sums over the log."""
+    total = log_stats(_own_store(_settings()).events())
+    if args.json:
+        print(json.dumps(total))
+    else:
+        print(f"{total['shortened']} of {total['considered']} large results shortened, {total['saved']:,} tokens "
+              f"kept out ({total['share']:.0%} of them), {total['recalls']} recalls")
+    return 0
+
+
+def log_stats(events: Iterable[Mapping[str, Any]]) -> Dict[str, Any]:
+    """Sums over log events: considered, shortened, saved, share, recalls."""
+    rows = list(events)
+    sees = [row for row in rows if row.get("event") == "see"]
+    before = sum(int(row.get("before", 0)) for row in sees)
+    saved = before - sum(int(row.get("after", 0)) for row in sees)
+    return {"considered": len(sees), "shortened": sum(1 for row in sees if row.get("view") != "full"), "saved": saved,
+            "share": round(saved / before, 4) if before else 0.0,
+            "recalls": sum(1 for row in rows if row.get("event") == "recall")}
+
+
+def cmd_diff(args: Any) -> int:
+    """The original with the lines marked that the model did not get."""
+    store = _own_store(_settings())
+    sees = [row for row in store.events() if row.get("event") == "see" and row.get("id")]
+    row = next((row for row in reversed(sees) if args.id in (None, row["id"])), None)
+    record = store.get(str(row["id"])) if row else None
+    if row is None or record is None:
+        raise JevlensError(f"diff: {args.id or 'no shortened output'}: not in the log of this store")
+    doc = views.read(unpack(record), str(record.get("tool", "")), record.get("args") or {})
+    kept = [line - 1 for low, high in ranges(row["kept_lines"] or "0") for line in range(low, high + 1) if line]
+    saved = 1 - row["after"] / max(1, row["before"])
+    head = f"{row['view']} · {row['after']:,} of {row['before']:,} tokens (−{saved:.0%}) · {row['id']}"
+    sent = set(kept)
+    if args.html:
+        import html
+        rows = "\n".join(f'<span class="{"" if n in sent else "gone"}"><i>{n + 1:>6} </i>{html.escape(line)}</span>'
+                         for n, line in enumerate(doc.lines))
+        page = _PAGE.format(id=row["id"], head=html.escape(head), rows=rows)
+        write_private(args.html, page.encode("utf-8", "replace"))
+        print(f"jevlens: wrote {args.html}", file=sys.stderr)
+    elif args.sent:
+        write_text(head + "\n" + views.render(doc, views.View(str(row["view"]), tuple(kept))).text + "\n")
+    else:
+        colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        off, on = (_OFF, _GONE) if colour else ("", "")
+        write_text("\n".join([head, *(f"  {line}" if n in sent else f"{on}- {line}{off}"
+                                      for n, line in enumerate(doc.lines))]) + "\n")
+    return 0
+
+
+_JSON = ("--json", {"action": "store_true", "help": "print JSON"})
+_TASK = ("--task", {"metavar": "T", "help": "what the output is for, in words: names in it stay in the view"})
+_JUDGE = ("--judge", {"default": "auto", "help": "auto, local or jev (default: auto)"})
+# name -> (function, help, arguments); a function takes the parsed arguments and returns the exit status
+COMMANDS: Dict[str, Tuple[Callable[[Any], int], str, Tuple[Tuple[str, Dict[str, Any]], ...]]] = {
+    "see": (cmd_see, "print a view of a file, or of standard input (-)", (
+        ("file", {"metavar": "FILE"}), _TASK, ("--tool", {"help": "read, bash, grep, … (default: read for a file)"}),
+        ("--command", {"metavar": "C", "help": "the shell command that made the output"}), _JUDGE, _JSON)),
+    "run": (cmd_run, "run a command, print views of its output, keep its exit status", (
+        _TASK, _JUDGE, ("words", {"nargs": "...", "metavar": "-- CMD"}))),
+    "recall": (cmd_recall, "print stored text: all, or what is asked for", (
+        ("id", {"metavar": "ID"}), ("--lines", {"metavar": "A-B", "help": "40-90, 40, 40-, -90, several with commas"}),
+        ("--pattern", {"metavar": "P", "help": "a text, or /regex/; any case, 2 lines around"}),
+        ("--block", {"metavar": "NAME", "help": "a function, class, section … by name"}),
+        ("--cursor", {"help": "the next page, as a page names it"}),
+        ("--raw", {"action": "store_true", "help": "the original bytes, whole"}))),
+    "list": (cmd_list, "list what is stored", (_JSON,)),
+    "decisions": (cmd_decisions, "what was decided for each large result", (_JSON,)),
+    "stats": (cmd_stats, "what was kept out, in sum", (_JSON,)),
+    "diff": (cmd_diff, "the original with what the model did not get marked", (
+        ("id", {"nargs": "?", "metavar": "ID"}), ("--sent", {"action": "store_true", "help": "what was sent instead"}),
+        ("--html", {"metavar": "F", "help": "write one self-contained page"}))),
+}
+
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
-    """The command line; returns the exit status."""
-    return 2
+    """The command line. Exit status: 0 done, 1 failed (`jevlens: what: why` on stderr), 2 usage."""
+    import argparse
+    parser = argparse.ArgumentParser(prog="jevlens", description="Short views of large tool results; the rest is one "
+                                     "recall away.", epilog="Try: jevlens.py see FILE --task \"what you look for\"")
+    parser.add_argument("--version", action="version", version=__version__)
+    rows = parser.add_subparsers(dest="name", metavar="COMMAND", required=True)
+    for name, (_, text, arguments) in COMMANDS.items():
+        row = rows.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+        for flag, options in arguments:
+            row.add_argument(flag, **options)
+    args = parser.parse_args(argv)
+    try:
+        return COMMANDS[args.name][0](args)
+    except (JevlensError, OSError) as error:
+        if isinstance(error, BrokenPipeError):  # `| head` has read enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            return 0
+        print(f"jevlens: {args.name}: {error}", file=sys.stderr)
+        return 1
 
 
 if __name__ == "__main__":
