@@ -88,50 +88,39 @@ class Settings:
     @classmethod
     def load(cls, environ: Mapping[str, str], warn: Callable[[str], object] = lambda line: None) -> "Settings":
         """Settings from an environment; what is not a value of its setting stays at the default and is reported."""
-        values: Dict[str, Any] = {}
-        for item in fields(cls):
-            raw = environ.get(item.metadata["env"], "") if item.metadata else ""
-            if raw:
-                _take(values, item, raw, item.metadata["env"], warn)
+        names = {item.name: item.metadata["env"] for item in fields(cls) if item.metadata}
+        values = _valid(cls, {name: environ[env] for name, env in names.items() if environ.get(env)}, warn)
         if values.get("variant"):
-            values.update(_variant(cls, values["variant"], warn))
+            try:
+                with open(values["variant"], encoding="utf-8") as file:
+                    data = json.load(file)
+                data = data.get("variant", data)
+                values.update(_valid(cls, dict(data.get("config", {})), warn))
+                values.update({part: dict(data[part]) for part in ("prompts", "views") if part in data})
+            except (OSError, ValueError, TypeError, AttributeError) as error:
+                warn(f"jevlens: JEV_LENS_VARIANT: ignored, {type(error).__name__}")
         return cls(**values)
 
 
-def _take(values: Dict[str, Any], item: Any, raw: Any, name: str, warn: Callable[[str], object]) -> None:
-    """Put one raw value into `values` when it is of its setting's type and within its bounds, else report it."""
-    default, words = item.default, item.metadata["words"]
-    try:
-        if isinstance(default, bool):
-            value: Any = raw if isinstance(raw, bool) else {"1": True, "0": False}[str(raw)]
-        elif isinstance(default, str):
-            value = str(raw)
-            if words and value not in words:
-                raise ValueError
-        else:
-            value = type(default)(float(raw))
-            if not item.metadata["low"] <= value <= item.metadata["high"]:
-                raise ValueError
-        values[item.name] = value
-    except (KeyError, TypeError, ValueError, OverflowError):
-        warn(f"jevlens: {name}: not a value of this setting, using {default!r}")
-
-
-def _variant(cls: Any, path: str, warn: Callable[[str], object]) -> Dict[str, Any]:
-    """The settings that a JEV_LENS_VARIANT file overrides: {"config": {field: value}, "prompts": {}, "views": {}}."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            data = json.load(file)
-        data = data.get("variant", data)
-        found = {part: dict(data[part]) for part in ("prompts", "views") if part in data}
-        config = dict(data.get("config", {}))
-    except (OSError, ValueError, TypeError, AttributeError) as error:
-        warn(f"jevlens: JEV_LENS_VARIANT: ignored, {type(error).__name__}")
-        return {}
-    values: Dict[str, Any] = dict(found)
+def _valid(cls: Any, raw: Mapping[str, Any], warn: Callable[[str], object]) -> Dict[str, Any]:
+    """The raw values by field name that are of their setting's type and within its bounds; the others are reported."""
+    values: Dict[str, Any] = {}
     for item in fields(cls):
-        if item.metadata and item.name in config:
-            _take(values, item, config[item.name], "JEV_LENS_VARIANT " + item.name, warn)
+        if not item.metadata or item.name not in raw:
+            continue
+        value, rule = raw[item.name], item.metadata
+        default: Any = item.default
+        try:
+            if isinstance(default, bool):
+                values[item.name] = value if isinstance(value, bool) else {"1": True, "0": False}[str(value)]
+            elif isinstance(default, str):
+                values[item.name] = rule["words"][rule["words"].index(value)] if rule["words"] else str(value)
+            elif rule["low"] <= float(value) <= rule["high"]:
+                values[item.name] = type(default)(float(value))
+            else:
+                raise ValueError
+        except (KeyError, TypeError, ValueError):
+            warn(f"jevlens: {rule['env']}: not a value of this setting, using {default!r}")
     return values
 
 
@@ -731,21 +720,19 @@ class DirectoryStore:
         return read_jsonl(os.path.join(self.path, "log.jsonl"))
 
     def _prune(self) -> None:
+        """One sweep an hour; a directory that cannot be swept now is swept by a later put."""
         stamp = os.path.join(self.path, "prune.stamp")
         now = self._clock()
         try:
-            if now - os.stat(stamp).st_mtime < PRUNE_EVERY:
+            if os.path.exists(stamp) and now - os.stat(stamp).st_mtime < PRUNE_EVERY:
                 return
-        except OSError:
-            pass  # no sweep yet
-        try:
             with open(stamp, "wb"):
                 os.utime(stamp, (now, now))
             for entry in os.scandir(os.path.join(self.path, "outputs")):
                 if now - entry.stat().st_mtime > self._keep:
                     os.unlink(entry.path)
         except OSError:
-            pass  # another process sweeps, or the disk is read-only: the next put tries again
+            return
 
 
 def valid_id(id: str) -> bool:
@@ -784,31 +771,25 @@ def read_jsonl(path: str) -> List[Dict[str, Any]]:
     """The JSON objects of a file, a line each; torn or foreign lines are skipped, a missing file is empty."""
     found = []
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            for line in file:
-                try:
-                    event = json.loads(line)
-                except ValueError:
-                    continue
-                if isinstance(event, dict):
-                    found.append(event)
+        with open(path, "rb") as file:
+            lines = file.read().split(b"\n")
     except OSError:
         return []
+    for line in lines:
+        try:
+            event = json.loads(line or b"0")
+        except ValueError:
+            continue
+        if isinstance(event, dict):
+            found.append(event)
     return found
 
 
 def data_dir(settings: Settings, environ: Mapping[str, str] = os.environ) -> str:
     """The directory of the command line, hook and MCP: JEV_LENS_DATA_DIR, else the platform's per-user data folder."""
-    if settings.data_dir:
-        return settings.data_dir
-    home = os.path.expanduser("~")
-    if sys.platform == "win32":
-        base = environ.get("LOCALAPPDATA") or os.path.join(home, "AppData", "Local")
-    elif sys.platform == "darwin":
-        base = os.path.join(home, "Library", "Application Support")
-    else:
-        base = environ.get("XDG_DATA_HOME") or os.path.join(home, ".local", "share")
-    return os.path.join(base, "jevlens")
+    base = {"win32": environ.get("LOCALAPPDATA") or "~/AppData/Local", "darwin": "~/Library/Application Support"}.get(
+        sys.platform, environ.get("XDG_DATA_HOME") or "~/.local/share")
+    return settings.data_dir or os.path.join(os.path.expanduser(base), "jevlens")
 
 
 # ---------------------------------------------------------------- recall: getting omitted text back
@@ -1432,38 +1413,40 @@ def _spans(kept: Sequence[int]) -> str:
     return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in found)
 
 
-def _print_rows(rows: Sequence[Mapping[str, Any]], as_json: bool, line: Callable[[Mapping[str, Any]], str]) -> int:
-    print(json.dumps(list(rows)) if as_json else "\n".join(line(row) for row in rows) or "nothing yet")
+def _print_rows(rows: Sequence[Mapping[str, Any]], as_json: bool, keys: str) -> int:
+    """Rows as JSON, or the named keys of each in columns."""
+    if as_json:
+        print(json.dumps(list(rows)))
+        return 0
+    table = [[str(row.get(key, "")) for key in keys.split()] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*table)]
+    print("\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in table)
+          or "nothing yet")
     return 0
 
 
 def cmd_list(args: Any) -> int:
     """List stored outputs, the oldest first."""
     store = _own_store(_settings())
-    records = [store.get(id) for id in store.ids()]
+    records = [record for record in map(store.get, store.ids()) if record]
     rows = [{**{key: record.get(key) for key in ("id", "at", "tool", "view", "session")},
-             "tokens": tokens(unpack(record))} for record in records if record]
-    return _print_rows(rows, args.json, lambda row: "  ".join((
-        str(row["id"]), time.strftime("%Y-%m-%d %H:%M", time.localtime(float(row["at"] or 0))),
-        f"{row['tokens']:>8,} tokens", f"{row['view']:<10}", str(row["tool"]))))
+             "when": time.strftime("%Y-%m-%d %H:%M", time.localtime(float(record.get("at") or 0))),
+             "tokens": tokens(unpack(record))} for record in records]
+    return _print_rows(rows, args.json, "id when tokens view tool")
 
 
 def cmd_decisions(args: Any) -> int:
     """What was decided for each large result, from the log."""
     rows = [event for event in _own_store(_settings()).events() if event.get("event") == "see"]
-    return _print_rows(rows, args.json, lambda row: "  ".join((
-        f"{row.get('view', ''):<10}", f"{row.get('before', 0):>8,} -> {row.get('after', 0):>7,}",
-        f"{row.get('shape', ''):<8}", str(row.get("reason", "")), str(row.get("id", "")))))
+    return _print_rows(rows, args.json, "view before after shape reason id")
 
 
 def cmd_stats(args: Any) -> int:
     """Sums over the log."""
     total = log_stats(_own_store(_settings()).events())
-    if args.json:
-        print(json.dumps(total))
-    else:
-        print(f"{total['shortened']} of {total['considered']} large results shortened, {total['saved']:,} tokens "
-              f"kept out ({total['share']:.0%} of them), {total['recalls']} recalls")
+    print(json.dumps(total) if args.json else
+          f"{total['shortened']} of {total['considered']} large results shortened, {total['saved']:,} tokens "
+          f"kept out ({total['share']:.0%} of them), {total['recalls']} recalls")
     return 0
 
 
