@@ -284,6 +284,7 @@ class Sent(NamedTuple):
     view: str
     shape: str = ""
     kept: tuple[int, ...] | None = None
+    reason: str = ""
 
 
 class Engine:
@@ -326,7 +327,7 @@ class Product(Engine):
         call = turn.call or Call("", "other", "other", {}, "")
         seen = self.lens.see(turn.text, tool=call.tool, args=call.args, task=task, latest=latest, said=call.said,
                              is_error=turn.is_error)  # fmt: skip
-        return Sent(seen.text, seen.view, seen.shape, seen.kept)
+        return Sent(seen.text, seen.view, seen.shape, seen.kept, seen.reason)
 
     def forget(self) -> None:
         """Passed on to the lens."""
@@ -422,7 +423,8 @@ class Scorer:
     def score(self, i: int, turn: Turn, call: Call, sent: Sent, ms: float) -> Scored:
         """Counts of one large result by the referee's rules; `look_back` adds the corrected ones."""
         output, text = turn.text, sent.text
-        slices = ("all", call.kind, "agent:" + self.row["agent"], "view:" + sent.view, "shape:" + sent.shape)
+        slices = ("all", call.kind, "agent:" + self.row["agent"], "view:" + sent.view, "shape:" + sent.shape,
+                  "reason:" + sent.reason)  # fmt: skip
         counts = Counts(n=1, tokens=tokens(output), sent=tokens(text), compressed=int(text != output))
         scored = Scored(self.row["id"], call.id, self.row.get("group", ""), slices, counts, ms)
         if self.pages and text != output:
@@ -706,22 +708,29 @@ def new_engine(name: str, plan: Plan) -> Engine:
     """An engine for one session."""
     if name in ("full", "headtail"):
         return HeadTail() if name == "headtail" else Engine()
-    return Product(name, plan.gutter, changed_settings(plan.settings))
+    return Product(name, plan.gutter, settings_of(plan.settings))
 
 
-def changed_settings(changes: Sequence[tuple[str, str]]) -> Any:
-    """jevlens.Settings with these fields changed, each read as its default's type; None for no change."""
-    if not changes:
-        return None
+def settings_of(changes: Sequence[tuple[str, str]]) -> Any:
+    """jevlens.Settings with these fields changed; names that are no field change the local judge's table LOCAL."""
     import jevlens
 
-    settings = jevlens.Settings()
+    fields: dict[str, Any] = {}
+    if not _LOCAL:
+        _LOCAL.update(jevlens.LOCAL)
+    jevlens.LOCAL.update(_LOCAL)
     for name, value in changes:
-        if not hasattr(settings, name):
-            raise BenchError(f"settings: no field {name}")
-        kind = type(getattr(settings, name))
-        settings = dataclasses.replace(settings, **{name: value == "True" if kind is bool else kind(value)})
-    return settings
+        if name in jevlens.LOCAL:
+            jevlens.LOCAL[name] = float(value)
+        elif hasattr(jevlens.Settings(), name):
+            kind = type(getattr(jevlens.Settings(), name))
+            fields[name] = value in ("1", "True", "true") if kind is bool else kind(value)
+        else:
+            raise BenchError(f"--set {name}: neither a setting nor a constant of the local judge")
+    return dataclasses.replace(jevlens.Settings(), **fields)
+
+
+_LOCAL: dict[str, float] = {}  # the local judge's table as it was before any change
 
 
 class BenchError(Exception):
@@ -785,7 +794,7 @@ def score_lines(lines: Iterable[bytes], plan: Plan, jobs: int) -> list[list[Scor
 
 
 def slices_of(scored: Sequence[Scored]) -> dict[str, list[Scored]]:
-    """Slice name -> its results: all, then kinds, agents, shapes and views by name."""
+    """Slice name -> its results: all, then kinds, agents, reasons, shapes and views by name."""
     out: dict[str, list[Scored]] = {}
     for each in scored:
         for name in each.slices:
@@ -856,7 +865,7 @@ def print_scores(plan: Plan, all_scored: list[list[Scored]], args: argparse.Name
     data = {"engines": results, "slices": slices, "ms": ms, **more}
     if args.worst:
         data["misses"] = misses
-        tables.append(("misses", ["kind", "row", "call", "slice", "agent", "view", "shape", "lost"], misses))
+        tables.append(("misses", ["miss", "row", "call", "kind", "agent", "view", "shape", "reason", "lost"], misses))
     report(args.json, data, tables)
 
 
@@ -864,6 +873,8 @@ def score_options(parser: argparse.ArgumentParser) -> None:
     """The options that every scoring command has."""
     parser.add_argument("--judge", choices=("local", "jev", "none"), default="local")
     parser.add_argument("--gutter", action="store_true", default=None, help="number lines where the tool did not")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the lens, or a"
+                        " constant of the local judge")  # fmt: skip
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1))
     parser.add_argument("--worst", action="store_true", help="list every miss")
@@ -877,6 +888,14 @@ def engines_of(args: argparse.Namespace) -> tuple[str, ...]:
     return judged if judged and args.no_baselines else (*judged, "headtail", "full")
 
 
+def changes_of(words: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """(name, value) pairs of `--set` words."""
+    pairs = [word.partition("=") for word in words]
+    if not all(equals for _, equals, _ in pairs):
+        raise BenchError("--set: write NAME=VALUE")
+    return tuple((name, value) for name, _, value in pairs)
+
+
 def cmd_trajectories(argv: Sequence[str]) -> int:
     """recorded sessions, scored by what the agent did next"""
     parser = argparse.ArgumentParser(prog="bench.py trajectories", description=cmd_trajectories.__doc__)
@@ -887,7 +906,7 @@ def cmd_trajectories(argv: Sequence[str]) -> int:
     parser.add_argument("--fresh", action="store_true", help="without the results that rows mark as seen_in_dev")
     score_options(parser)
     args = parser.parse_args(argv)
-    plan = Plan(engines_of(args), args.gutter, args.half, args.fresh, bool(args.html))
+    plan = Plan(engines_of(args), args.gutter, args.half, args.fresh, bool(args.html), changes_of(args.set))
     start = time.perf_counter()
     scored = score_lines(read_lines(args.files, max(1, args.every), args.offset), plan, args.jobs)
     print_scores(plan, scored, args, {"seconds": round(time.perf_counter() - start, 1)})

@@ -4,11 +4,14 @@ Cases stand in tables whose keys are sentences. Fixtures are short real outputs;
 """
 from __future__ import annotations
 
+import gzip
+import json
 from typing import Any, Sequence
 
 import pytest
 
 import bench
+import history
 
 # ================================================================ fixtures: short real outputs
 
@@ -62,6 +65,216 @@ import bench
 
 
 # ================================================================ history: recorded sessions
+
+
+def lines_of(*records: Any) -> str:
+    return "\n".join(json.dumps(record) for record in records)
+
+
+def claude(kind: str, content: Any, **more: Any) -> dict[str, Any]:
+    """A Claude Code record."""
+    message = {"role": kind, "content": content, **({"id": "msg_1"} if kind == "assistant" else {})}
+    return {"type": kind, "sessionId": "s", "message": message, **more}
+
+
+def codex(**payload: Any) -> dict[str, Any]:
+    return {"timestamp": "2026-11-30T12:00:00Z", "type": "response_item", "payload": payload}
+
+
+def pi(id: str, parent: Any, **message: Any) -> dict[str, Any]:
+    return {"type": "message", "id": id, "parentId": parent, "message": message}
+
+
+TEXT = {"type": "text", "text": "I look."}
+LS = {"command": "ls"}
+PI_CALL = {"type": "toolCall", "name": "bash"}
+
+
+def event(source: str, text: str) -> dict[str, Any]:
+    """A message event of the OpenHands SDK."""
+    return {"kind": "MessageEvent", "source": source, "llm_message": {"content": [{"type": "text", "text": text}]}}
+
+
+# The same little session as each host writes it (versions in the reader's comments), composed by hand: the user says
+# "Fix it.", the assistant "I look." and runs `ls`, which prints "a.py" and fails; then the assistant says "Done."
+SESSIONS: dict[str, tuple[str, int]] = {
+    "claude-code": (
+        lines_of(
+            {"type": "queue-operation", "sessionId": "s"},
+            claude("user", "Fix it.", uuid="u1"),
+            claude("user", "Fix it.", uuid="u1"),
+            claude("user", "<command-name>/clear</command-name>"),
+            claude("user", "a reminder", isMeta=True),
+            claude("assistant", [{"type": "thinking", "thinking": "hm"}]),
+            claude("assistant", [TEXT]),
+            claude("assistant", [{"type": "tool_use", "id": "t1", "name": "Bash", "input": LS}]),
+            claude("user", "a side task", isSidechain=True),
+            claude("user", [{"type": "tool_result", "tool_use_id": "t1", "content": "a.py", "is_error": True}]),
+            {"type": "assistant", "sessionId": "s", "message": {"id": "msg_2", "content": [{**TEXT, "text": "Done."}]}},
+        ),
+        6,
+    ),
+    "codex": (
+        lines_of(
+            {"type": "session_meta", "payload": {"id": "s"}},
+            codex(type="message", role="user", content=[{"type": "input_text", "text": "<environment_context>"}]),
+            codex(type="message", role="user", content=[{"type": "input_text", "text": "Fix it."}]),
+            {"type": "event_msg", "payload": {"type": "user_message", "message": "Fix it."}},
+            codex(type="reasoning", summary=[]),
+            codex(type="message", role="assistant", content=[{"type": "output_text", "text": "I look."}]),
+            codex(type="function_call", call_id="t1", name="bash", arguments='{"command": "ls"}'),
+            codex(type="function_call_output", call_id="t1", output="Exit code: 2\nOutput:\na.py"),
+            codex(type="message", role="assistant", content=[{"type": "output_text", "text": "Done."}]),
+        ),
+        4,
+    ),
+    "pi": (
+        lines_of(
+            {"type": "session", "id": "s", "cwd": "/repo"},
+            pi("1", None, role="user", content=[{"type": "text", "text": "Fix it."}]),
+            pi("9", "1", role="assistant", content=[{"type": "text", "text": "A branch that was left."}]),
+            pi("2", "1", role="assistant", content=[TEXT, {**PI_CALL, "id": "t1", "arguments": LS}]),
+            pi("3", "2", role="toolResult", toolCallId="t1", content=[{"type": "text", "text": "a.py"}], isError=True),
+            pi("4", "3", role="assistant", content=[{"type": "text", "text": "Done."}]),
+        ),
+        2,
+    ),
+    "openhands": (
+        json.dumps([
+            {"kind": "SystemPromptEvent", "source": "agent"},
+            event("user", "Fix it."),
+            {"kind": "ActionEvent", "source": "agent", "thought": [TEXT], "tool_name": "terminal", "tool_call_id": "t1",
+             "action": {"kind": "TerminalAction", "command": "ls"}},
+            {"kind": "ObservationEvent", "source": "environment", "tool_call_id": "t1",
+             "observation": {"content": [{"type": "text", "text": "a.py"}], "exit_code": 2}},
+            event("agent", "Done."),
+        ]),
+        1,
+    ),
+    "openhands, the older history": (
+        lines_of({"instance_id": "s", "history": [
+            {"id": 0, "source": "agent", "action": "system", "args": {"content": "You are"}},
+            {"id": 1, "source": "user", "action": "message", "args": {"content": "Fix it."}},
+            {"id": 2, "source": "agent", "action": "run", "args": {"command": "ls", "thought": "I look."}},
+            {"id": 3, "observation": "run", "cause": 2, "content": "a.py", "extras": {"exit_code": 2}},
+            {"id": 4, "source": "agent", "action": "message", "args": {"content": "Done."}},
+        ]}),
+        1,
+    ),
+    "mini-swe-agent": (
+        json.dumps({"trajectory_format": "mini-swe-agent-1.1", "messages": [
+            {"role": "system", "content": "You are"},
+            {"role": "user", "content": "Fix it."},
+            {"role": "assistant", "content": "I look.", "extra": {"actions": [LS]}},
+            {"role": "tool", "content": "<output>a.py", "extra": {"raw_output": "a.py", "returncode": 2}},
+            {"role": "assistant", "content": "Done."},
+        ]}),
+        1,
+    ),
+    "swe-agent": (
+        json.dumps({"history": [{"role": "system", "content": "You are"}, {"role": "user", "content": "Fix it."}],
+                    "trajectory": [{"thought": "I look.", "action": "ls\n", "observation": "a.py"}, {"query": []}]}),
+        1,
+    ),
+    "atif": (
+        json.dumps({"schema_version": "ATIF-v1.4", "session_id": "s", "steps": [
+            {"source": "system", "message": "You are"},
+            {"source": "user", "message": "Fix it."},
+            {"source": "agent", "message": "I look.",
+             "tool_calls": [{"tool_call_id": "t1", "function_name": "bash", "arguments": LS}],
+             "observation": {"results": [{"source_call_id": "t1", "content": "a.py"}]}},
+            {"source": "agent", "message": "I look.", "is_copied_context": True},
+            {"source": "agent", "message": "Done."},
+        ]}),
+        2,
+    ),
+    "row": (
+        lines_of({"id": "s", "agent": "a", "group": "g", "turns": [
+            {"role": "user", "text": "Fix it."},
+            {"role": "assistant", "text": "I look.", "calls": [{"id": "t1", "tool": "bash", "name": "B", "args": LS}]},
+            {"role": "tool", "call_id": "t1", "output": "a.py", "is_error": True},
+            {"role": "assistant", "text": "Done.", "calls": []},
+        ]}),
+        0,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("sentence", SESSIONS)
+@pytest.mark.parametrize("packed", (False, True))
+def test_a_recorded_session_is_read_whoever_wrote_it(sentence: str, packed: bool, tmp_path: Any) -> None:
+    text, skipped = SESSIONS[sentence]
+    path = tmp_path / "session"
+    path.write_bytes(gzip.compress(text.encode()) if packed else text.encode())
+    (session,) = history.read_session(str(path))
+    assert session.format == sentence.split(",")[0]
+    assert (session.task, session.skipped) == ("Fix it.", skipped)
+    asked, looked, ran, *done = session.entries
+    assert (looked["role"], looked["content"], len(looked["calls"])) == ("assistant", "I look.", 1)
+    call = looked["calls"][0]
+    assert call["args"]["command"] == "ls"
+    assert (ran["role"], ran["call_id"], ran["tool"], ran["args"]) == ("tool", call["id"], call["tool"], call["args"])
+    assert "a.py" in ran["content"]
+    assert ran["is_error"] is (sentence not in ("swe-agent", "atif"))  # these two do not say
+    assert [each["content"] for each in done] == ([] if sentence == "swe-agent" else ["Done."])
+    assert len({entry["id"] for entry in session.entries}) == len(session.entries)
+
+
+def test_a_session_ends_before_a_torn_line_and_keeps_what_came_before(tmp_path: Any) -> None:
+    path = tmp_path / "s.jsonl"
+    path.write_text(SESSIONS["claude-code"][0] + '\n{"type": "assist')
+    (session,) = history.read_session(str(path))
+    assert (len(session.entries), session.skipped) == (4, 7)
+
+
+def test_a_directory_of_events_is_one_session(tmp_path: Any) -> None:
+    for n, event in enumerate(json.loads(SESSIONS["openhands"][0])):
+        (tmp_path / f"event-{n:05}.json").write_text(json.dumps(event))
+    (session,) = history.read_session(str(tmp_path))
+    assert [entry["role"] for entry in session.entries] == ["user", "assistant", "tool", "assistant"]
+
+
+COMPACTIONS = {
+    "claude-code": lines_of(claude("user", "Fix it."), claude("user", "So far: nothing.", isCompactSummary=True)),
+    "codex": lines_of(codex(type="message", role="user", content="Fix it."),
+                      {"type": "compacted", "payload": {"message": "So far: nothing."}}),
+    "pi": lines_of({"type": "session", "id": "s", "cwd": "/"}, pi("1", None, role="user", content="Fix it."),
+                   {"type": "compaction", "id": "2", "parentId": "1", "summary": "So far: nothing."}),
+    "openhands": json.dumps([{"kind": "MessageEvent", "source": "user", "llm_message": {"content": "Fix it."}},
+                             {"kind": "Condensation", "source": "environment", "summary": "So far: nothing."}]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", COMPACTIONS)
+def test_the_summary_at_a_compaction_is_marked(kind: str, tmp_path: Any) -> None:
+    path = tmp_path / "session"
+    path.write_text(COMPACTIONS[kind])
+    (session,) = history.read_session(str(path))
+    marked = [(entry["content"], entry.get("compacted", False)) for entry in session.entries]
+    assert marked == [("Fix it.", False), ("So far: nothing.", True)]
+
+
+def test_commands_of_the_older_agents_become_calls(tmp_path: Any) -> None:
+    fenced = [{"role": "user", "content": "Fix it."},
+              {"role": "assistant", "content": "THOUGHT: I look.\n\n```bash\nls\n```"},
+              {"role": "user", "content": "<returncode>0</returncode>\na.py"}]  # fmt: skip
+    path = tmp_path / "a.traj.json"
+    path.write_text(json.dumps({"messages": fenced}))
+    (session,) = history.read_session(str(path))
+    assert (session.entries[2]["tool"], session.entries[2]["args"]) == ("bash", {"command": "ls"})
+    action = "str_replace_editor str_replace /a.py --old_str 'x = 1' --new_str 'x = 2'"
+    path.write_text(json.dumps({"trajectory": [{"thought": "", "action": action, "observation": "done"}]}))
+    (session,) = history.read_session(str(path))
+    expected = {"command": "str_replace", "path": "/a.py", "old_str": "x = 1", "new_str": "x = 2"}
+    assert session.entries[-1]["args"] == expected
+
+
+@pytest.mark.parametrize("text", ("", "no session", '{"a": 1}', "[]", '{"turns": 3}'))
+def test_what_is_no_session_is_refused(text: str, tmp_path: Any) -> None:
+    path = tmp_path / "x"
+    path.write_text(text)
+    with pytest.raises(history.SessionError, match="no format"):
+        history.read_session(str(path))
 
 
 # ================================================================ history: evidence
