@@ -427,7 +427,7 @@ def decide(kind: str, choice: Choice, offered: Sequence[str], settings: Settings
     whole = settings.command_needs_full_above if kind == "command" else settings.needs_full_above
     if kind == "code":
         whole = min(settings.needs_full_above, settings.code_needs_full_above)
-    needed = round(choice.needs_full, 6) > whole
+    needed = not round(choice.needs_full, 6) <= whole  # so that what is not a number means full
     if kind == "command" and settings.command_policy == "sections" and "sections" in offered:
         if choice.view == "full" and not needed:
             return Decision("sections", "sections-policy")
@@ -437,7 +437,7 @@ def decide(kind: str, choice: Choice, offered: Sequence[str], settings: Settings
         return Decision("full", "needs-full")
     if kind == "code" and choice.view == "focus" and "outline" in offered:
         return Decision("outline", "focus-to-outline")
-    if round(choice.p.get("full", 0.0), 6) > settings.full_mass_above:
+    if not round(choice.p.get("full", 0.0), 6) <= settings.full_mass_above:
         return Decision("full", "full-mass")
     if settings.min_confidence and choice.confidence < settings.min_confidence:
         return Decision("full", "low-confidence")
@@ -685,18 +685,20 @@ class DirectoryStore:
     def put(self, id: str, record: Dict[str, Any]) -> None:
         """Write a record atomically. Raises OSError when the directory cannot be written."""
         target = self._file(id)
-        os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
-        write_private(target, json.dumps(record, ensure_ascii=True).encode("ascii"))
-        self._prune()
+        for folder in (self.path, os.path.dirname(target)):  # makedirs gives its mode to the last one only
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+        self._prune()  # before, so that what was just stored outlives any setting
+        write_private(target, json.dumps(record, ensure_ascii=True, default=str).encode("ascii"))
 
     def get(self, id: str) -> Optional[Dict[str, Any]]:
         """Read a record; None when there is none, or it is not a readable record of ours."""
         try:
             with open(self._file(id), "rb") as file:
                 record = json.loads(file.read())
-        except (OSError, ValueError, JevlensError):
+            unpack(record)
+            return record if isinstance(record["text" if "text" in record else "text_b64"], str) else None
+        except (OSError, ValueError, TypeError, LookupError, AttributeError, JevlensError):
             return None
-        return record if isinstance(record, dict) and ("text" in record or "text_b64" in record) else None
 
     def ids(self) -> List[str]:
         """All ids, the oldest first."""
@@ -724,7 +726,7 @@ class DirectoryStore:
         stamp = os.path.join(self.path, "prune.stamp")
         now = self._clock()
         try:
-            if os.path.exists(stamp) and now - os.stat(stamp).st_mtime < PRUNE_EVERY:
+            if os.path.exists(stamp) and 0 <= now - os.stat(stamp).st_mtime < PRUNE_EVERY:
                 return
             with open(stamp, "wb"):
                 os.utime(stamp, (now, now))
@@ -802,13 +804,18 @@ _SEARCH = ("import re,sys,json\nbody,lines=json.loads(sys.stdin.buffer.read())\n
            "print(json.dumps([i for i,l in enumerate(lines) if rule.search(l)]))")
 
 
+def _is_number(text: str) -> bool:
+    """Whether these are ASCII digits of a number that lines can have."""
+    return text.isascii() and text.isdigit() and len(text) < 13
+
+
 def ranges(text: str) -> List[Tuple[int, int]]:
     """`40-90`, `40`, `40-`, `-90`, several with commas, also `a:b` -> [(first, last)], last 10**12 when open."""
     found = []
-    for part in text.replace(":", "-").replace("–", "-").split(","):
+    for part in str(text).replace(":", "-").replace("–", "-").split(","):
         low, dash, high = (side.strip() for side in part.strip().partition("-"))
-        if not (low or high) or any(side and not (side.isascii() and side.isdigit()) for side in (low, high)):
-            raise JevlensError(f"recall: lines {text!r}: write 40-90, 40, 40-, -90, or several with commas")
+        if not (low or high) or not all(map(_is_number, (low or "1", high or "1"))):
+            raise JevlensError(f"recall: lines {str(text)[:80]!r}: write 40-90, 40, 40-, -90, or several with commas")
         first = int(low or 1)
         last = int(high) if high else (10**12 if dash else first)
         found.append((min(first, last), max(first, last)))
@@ -821,7 +828,8 @@ def search(pattern: str, lines: Sequence[str]) -> List[int]:
     A regex runs in a child interpreter for REGEX_SECONDS at most, since `re` cannot be stopped in a thread.
     """
     body = pattern.rsplit("/", 1)
-    if not (pattern.startswith("/") and len(body[0]) > 1 and body[1].isalpha() | (body[1] == "")):
+    # two flags at most, of those that people write: `/src/img` is a path
+    if not (pattern.startswith("/") and len(body[0]) > 1 and len(body[1]) < 3 and set(body[1]) <= set("gimsuy")):
         low = pattern.lower()
         return [number for number, line in enumerate(lines) if low in line.lower()]
     import subprocess
@@ -887,11 +895,11 @@ def page(doc: views.Doc, chosen: Sequence[int], cursor: Optional[str], plain: bo
         text = doc.lines[chosen[at]][offset:]
         room = PAGE_CHARS - size
         if len(text) > room:
-            if out and len(text) <= PAGE_CHARS:
+            if out and (len(text) <= PAGE_CHARS or room <= 0):
                 break
             out.append(text[:room])
             return "\n".join(out), f"{at}.{offset + room}"
-        gutter = "" if plain or doc.numbers.prefix else f"{doc.numbers.number(chosen[at]):>{width}}│ "
+        gutter = "" if plain or offset or doc.numbers.prefix else f"{doc.numbers.number(chosen[at]):>{width}}│ "
         out.append(gutter + text)
         size += len(out[-1]) + 1
         at, offset = at + 1, 0
@@ -900,7 +908,7 @@ def page(doc: views.Doc, chosen: Sequence[int], cursor: Optional[str], plain: bo
 
 def _cursor(cursor: Optional[str]) -> Tuple[int, int]:
     line, _, offset = str(cursor or "0").partition(".")
-    if not line.isdigit() or (offset and not offset.isdigit()):
+    if not (_is_number(line) and _is_number(offset or "0")):
         raise JevlensError(f"recall: cursor {str(cursor)[:40]!r}: use the one that the page before names")
     return int(line), int(offset or 0)
 
@@ -911,9 +919,9 @@ def answer(id: str, record: Mapping[str, Any], lines: Optional[str] = None, patt
     doc = views.read(unpack(record), str(record.get("tool", "")), record.get("args") or {})
     total = len(doc.lines)
     chosen = select(doc, lines, pattern, block)
-    plain = len(chosen) == total and not cursor
+    plain = len(chosen) == total
     text, follow = page(doc, chosen, cursor, plain)
-    if plain and not follow:
+    if plain and not follow and not cursor:
         return text
     numbers = {"tool": "the tool's", "file": "the file's", "output": "the output's"}[doc.numbers.origin]
     head = f"[{id}: {len(chosen)} of {total} lines, in {numbers} numbers"

@@ -5,13 +5,21 @@ Cases stand in tables whose keys are sentences. Fixtures are short real outputs;
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
+import os
+import pathlib
+import stat
+import subprocess
+import sys
+import time
 from typing import Any, Sequence
 
 import pytest
 
 import bench
 import history
+import jevlens
 
 # ================================================================ fixtures: short real outputs
 
@@ -37,6 +45,103 @@ import history
 # ================================================================ decide
 
 
+def says(view: str, full: float = 0.1, needs_full: float = 0.1, confidence: float = 1.0) -> jevlens.Choice:
+    """A judge's answer with this much of its probability on the full text."""
+    rest = {} if view == "full" else {view: 1 - full}
+    return jevlens.Choice(view, {"full": full, **rest}, needs_full, confidence)
+
+
+CODE_VIEWS = ("outline", "focus", "head_tail")
+COMMAND_VIEWS = ("testlog", "sections", "signals", "head_tail")
+OUTLINE_POLICY = {"code_policy": "outline"}
+
+# sentence -> (kind, answer, offered views, settings, blocks, the view that is sent, the rule that speaks)
+DECISIONS: dict[str, tuple[str, jevlens.Choice, Sequence[str], dict[str, Any], int, str, str]] = {
+    "code: a sure outline": ("code", says("outline", 0.1, 0.1, 0.8), CODE_VIEWS, {}, 9, "outline", "chosen"),
+    "code: an outline of what will be edited": (
+        "code", says("outline", 0.1, 0.7, 0.8), CODE_VIEWS, {}, 9, "full", "needs-full"),
+    "code: focus becomes outline": ("code", says("focus"), CODE_VIEWS, {}, 9, "outline", "focus-to-outline"),
+    "code: focus becomes outline before the mass on full is weighed": (
+        "code", says("focus", 0.6, 0.1, 0.6), CODE_VIEWS, {}, 9, "outline", "focus-to-outline"),
+    "code: focus of what will be edited": ("code", says("focus", 0.1, 0.6), CODE_VIEWS, {}, 9, "full", "needs-full"),
+    "code: focus stays focus where no outline is offered": (
+        "code", says("focus"), ("focus", "head_tail"), {}, 9, "focus", "chosen"),
+    "code: most of the mass on full": ("code", says("outline", 0.6), CODE_VIEWS, {}, 9, "full", "full-mass"),
+    "code: some of the mass on full": ("code", says("outline", 0.4), CODE_VIEWS, {}, 9, "outline", "chosen"),
+    "code: less confident than asked for": (
+        "code", says("outline", 0.1, 0.1, 0.2), CODE_VIEWS, {"min_confidence": 0.4}, 9, "full", "low-confidence"),
+    "code: exactly as confident as asked for": (
+        "code", says("outline", 0.1, 0.1, 0.4), CODE_VIEWS, {"min_confidence": 0.4}, 9, "outline", "chosen"),
+    "no confidence is asked for by default": (
+        "code", says("outline", 0.1, 0.1, 0.0), CODE_VIEWS, {}, 9, "outline", "chosen"),
+    "code: a view that was not offered": ("code", says("sample"), CODE_VIEWS, {}, 9, "full", "not-offered"),
+    "code: full, although its mass is small": ("code", says("full", 0.4), CODE_VIEWS, {}, 9, "full", "chose-full"),
+    "nothing offered": ("data", says("sample"), (), {}, 0, "full", "not-offered"),
+    "code takes the lower of the two gates, here the general one": (
+        "code", says("outline", 0.1, 0.45), CODE_VIEWS, {"needs_full_above": 0.4}, 9, "full", "needs-full"),
+    "code takes the lower of the two gates, here its own": (
+        "code", says("outline", 0.1, 0.45), CODE_VIEWS, {"code_needs_full_above": 0.4}, 9, "full", "needs-full"),
+    "prose does not know the gate of code": (
+        "prose", says("outline", 0.1, 0.45), ("outline",), {"code_needs_full_above": 0.4}, 9, "outline", "chosen"),
+    "command: full but not needed is sections": (
+        "command", says("full", 0.7, 0.3, 0.6), COMMAND_VIEWS, {}, 9, "sections", "sections-policy"),
+    "command: full and needed": ("command", says("full", 0.7, 0.8, 0.6), COMMAND_VIEWS, {}, 9, "full", "needs-full"),
+    "command: signals below its higher gate": (
+        "command", says("signals", 0.05, 0.6), COMMAND_VIEWS, {}, 9, "signals", "chosen"),
+    "command: signals above its gate": (
+        "command", says("signals", 0.05, 0.66), COMMAND_VIEWS, {}, 9, "full", "needs-full"),
+    "command: full where no sections are offered": (
+        "command", says("full", 0.7, 0.3), ("signals", "head_tail"), {}, 0, "full", "full-mass"),
+    "command: the policy `gate` lets full stand": (
+        "command", says("full", 0.7, 0.3), COMMAND_VIEWS, {"command_policy": "gate"}, 9, "full", "full-mass"),
+    "listing: sections are a policy of commands only": (
+        "listing", says("full", 0.7, 0.3), ("sections",), {}, 9, "full", "full-mass"),
+    "the policy `outline` needs no judge": (
+        "code", says("full", 0.9, 0.9), CODE_VIEWS, OUTLINE_POLICY, 2, "outline", "outline-policy"),
+    "the policy `outline` without blocks to put back": (
+        "code", says("outline"), CODE_VIEWS, OUTLINE_POLICY, 1, "full", "no-blocks"),
+    "the policy `outline` without an outline uses the gates": (
+        "code", says("head_tail", 0.1, 0.6), ("head_tail",), OUTLINE_POLICY, 9, "full", "needs-full"),
+    "the policy `outline` is for code only": (
+        "prose", says("outline", 0.9, 0.9), ("outline", "head_tail"), OUTLINE_POLICY, 9, "full", "needs-full"),
+    "needs-full exactly at the gate": ("code", says("outline", 0.1, 0.5), CODE_VIEWS, {}, 9, "outline", "chosen"),
+    "needs-full at the gate but for floating point": (
+        "code", says("outline", 0.1, 0.1 + 0.2 + 0.2), CODE_VIEWS, {}, 9, "outline", "chosen"),
+    "needs-full just above the gate": (
+        "code", says("outline", 0.1, 0.500002), CODE_VIEWS, {}, 9, "full", "needs-full"),
+    "needs-full exactly at the gate of commands": (
+        "command", says("full", 0.7, 0.65), COMMAND_VIEWS, {}, 9, "sections", "sections-policy"),
+    "needs-full just above the gate of commands": (
+        "command", says("full", 0.7, 0.650002), COMMAND_VIEWS, {}, 9, "full", "needs-full"),
+    "half of the mass on full": ("code", says("outline", 0.5), CODE_VIEWS, {}, 9, "outline", "chosen"),
+    "just over half of the mass on full": ("code", says("outline", 0.500002), CODE_VIEWS, {}, 9, "full", "full-mass"),
+    "needs-full is not a number": (
+        "data", says("sample", 0.1, float("nan")), ("sample",), {}, 0, "full", "needs-full"),
+    "the mass on full is not a number": (
+        "data", says("sample", float("nan")), ("sample",), {}, 0, "full", "full-mass"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("sentence", DECISIONS)
+def test_decide(sentence: str) -> None:
+    kind, choice, offered, settings, blocks, view, reason = DECISIONS[sentence]
+    decision = jevlens.decide(kind, choice, offered, jevlens.Settings(**settings), blocks)
+    assert (decision.view, decision.reason) == (view, reason)
+
+
+def test_decide_never_names_a_view_that_was_not_offered() -> None:
+    values = (0.0, 0.3, 0.5, 0.65, 1.0)
+    for kind in ("code", "prose", "command", "listing", "data"):
+        for policy in ({}, OUTLINE_POLICY, {"command_policy": "gate"}):
+            settings = jevlens.Settings(**policy)
+            for offered in ((), ("outline",), ("sections", "signals"), ("focus",)):
+                for view in ("full", "outline", "focus", "sections", "signals", "nonsense"):
+                    for full in values:
+                        for needs in values:
+                            sent = jevlens.decide(kind, says(view, full, needs), offered, settings, 3).view
+                            assert sent == "full" or sent in offered
+
+
 # ================================================================ the local judge
 
 
@@ -44,6 +149,348 @@ import history
 
 
 # ================================================================ recall and the store
+
+
+HERE = pathlib.Path(__file__).resolve().parent
+NOTES = "\n".join(f"note {n} of the day" for n in range(1, 1001))  # 1,000 lines in the output's own numbers
+
+
+def stored(text: str, tool: str = "bash", args: dict[str, Any] | None = None, store: Any = None) -> jevlens.Lens:
+    """A lens whose store holds this output under ID."""
+    lens = jevlens.Lens("local", store, jevlens.Settings())
+    lens.store.put(ID, {"v": 1, "id": ID, **jevlens.pack(text), "tool": tool, "args": args or {}})
+    return lens
+
+
+ID = "r0123456789a"
+
+
+def note_lines(answer: str) -> list[int]:
+    """The notes in a recall of NOTES."""
+    return [int(line.split("note ")[1].split()[0]) for line in answer.split("\n") if "note " in line]
+
+
+# sentence -> (arguments of recall, the notes that come back)
+RECALLS: dict[str, tuple[dict[str, str], list[int]]] = {
+    "a range": ({"lines": "40-43"}, [40, 41, 42, 43]),
+    "one line": ({"lines": "40"}, [40]),
+    "an open end": ({"lines": "998-"}, [998, 999, 1000]),
+    "an open start": ({"lines": "-3"}, [1, 2, 3]),
+    "several, with blanks": ({"lines": "7, 9 - 10 ,12-12"}, [7, 9, 10, 12]),
+    "several out of order come in the order of the output": ({"lines": "12,7"}, [7, 12]),
+    "overlapping ranges give each line once": ({"lines": "3-5,4-6"}, [3, 4, 5, 6]),
+    "a colon": ({"lines": "120:122"}, [120, 121, 122]),
+    "a long dash, as people paste it": ({"lines": "5–6"}, [5, 6]),
+    "the wrong way round": ({"lines": "9-7"}, [7, 8, 9]),
+    "past the end": ({"lines": "999-2000"}, [999, 1000]),
+    "all past the end": ({"lines": "2000-3000"}, []),
+    "line 0 is nobody's": ({"lines": "0"}, []),
+    "a text, any case": ({"pattern": "NOTE 500 OF"}, [498, 499, 500, 501, 502]),
+    "a text at the start has no lines before it": ({"pattern": "note 1 of"}, [1, 2, 3]),
+    "a text that is nowhere": ({"pattern": "absent"}, []),
+    "a text with signs of a regex": ({"pattern": "note (5|6) of"}, []),
+    "a regex, any case": ({"pattern": "/^NOTE (5|6) of/"}, [3, 4, 5, 6, 7, 8]),
+    "a regex with flags": ({"pattern": "/note 500 /gi"}, [498, 499, 500, 501, 502]),
+    "a pattern stays within the range": ({"lines": "499-500", "pattern": "note 500 "}, [499, 500]),
+    "the context of a hit stays within the range": ({"lines": "10-20", "pattern": "/note (9|10|20|21) /"},
+                                                    [10, 11, 12, 18, 19, 20]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("sentence", RECALLS)
+def test_recall(sentence: str) -> None:
+    asked, expected = RECALLS[sentence]
+    answer = stored(NOTES).recall(ID, **asked)
+    assert note_lines(answer) == expected
+    assert answer.startswith(f"[{ID}: {len(expected)} of 1000 lines, in the output's numbers")
+    assert ("[no line matches]" in answer) == (not expected)
+
+
+# sentence -> (arguments of recall, what the error says)
+BAD_RECALLS: dict[str, tuple[dict[str, Any], str]] = {
+    "lines in words": ({"lines": "all"}, "write 40-90, 40, 40-, -90"),
+    "a lone dash": ({"lines": "-"}, "write 40-90"),
+    "three ends": ({"lines": "1-2-3"}, "write 40-90"),
+    "a comma too many": ({"lines": "1,"}, "write 40-90"),
+    "digits of another script": ({"lines": "١-٣"}, "write 40-90"),
+    "a superscript": ({"lines": "²"}, "write 40-90"),
+    "a number of 5,000 digits": ({"lines": "9" * 5000}, "write 40-90"),
+    "a broken regex": ({"pattern": "/[/"}, "unterminated character set"),
+    "an unknown block": ({"block": "nowhere"}, "not in this output"),
+    "a cursor in words": ({"cursor": "next"}, "use the one that the page before names"),
+    "a superscript as cursor": ({"cursor": "²"}, "use the one that the page before names"),
+    "a negative cursor": ({"cursor": "-1"}, "use the one that the page before names"),
+}
+
+
+@pytest.mark.parametrize("sentence", BAD_RECALLS)
+def test_recall_says_what_is_wrong(sentence: str) -> None:
+    asked, why = BAD_RECALLS[sentence]
+    with pytest.raises(jevlens.JevlensError, match=why) as caught:
+        stored(NOTES).recall(ID, **asked)
+    assert str(caught.value).startswith("recall: ")
+    assert len(str(caught.value)) < 800
+
+
+def test_recall_of_lines_takes_a_number_as_well() -> None:
+    assert note_lines(stored(NOTES).recall(ID, lines=40)) == [40]  # type: ignore[arg-type]  # models send numbers
+
+
+@pytest.mark.parametrize("pattern", ["/usr/bin", "/src/img", "/etc/my/i18n", "/", "//"])
+def test_a_path_is_searched_as_a_text_and_not_as_a_regex(pattern: str) -> None:
+    text = f"usr src etc {NOTES}\nfirst {pattern}/x"
+    answer = stored(text).recall(ID, pattern=pattern).split("\n")
+    assert answer[-1].endswith(f"first {pattern}/x")
+    assert "usr src" not in answer[1]
+
+
+def test_a_regex_that_backtracks_is_stopped_after_about_a_second() -> None:
+    lens = stored("a" * 64 + "!\n" + NOTES)
+    start = time.monotonic()
+    with pytest.raises(jevlens.JevlensError, match="stopped after one second"):
+        lens.recall(ID, pattern="/(a+)+$/")
+    assert 0.9 < time.monotonic() - start < 5
+
+
+def test_a_text_is_recalled_whole_and_exact_when_it_fits_a_page() -> None:
+    for text in ("one\r\ntwo\n", "", "\n", "x", "a\0b\x0b\x0c\u2028c\x85d", "\udcff\udc80 bytes", "\ud800 half"):
+        lens = stored(text)
+        assert lens.recall(ID) == lens.original(ID) == text
+
+
+def pages(lens: jevlens.Lens, **asked: str) -> list[str]:
+    """All pages of one recall, without their headers, following the calls that they name."""
+    found = []
+    cursor = ""
+    while True:
+        head, _, body = lens.recall(ID, **asked, **({"cursor": cursor} if cursor else {})).partition("\n")
+        found.append(body)
+        assert len(body) <= 50_000 + 400 * 12  # and a gutter before each line
+        assert body.count("\n") < 400
+        if "cursor=" not in head:
+            return found
+        following = head.split('cursor="')[1].split('"')[0]
+        assert f'recall("{ID}"' in head and following != cursor
+        cursor = following
+
+
+def test_pages_follow_one_another_and_together_give_back_the_text() -> None:
+    assert "\n".join(pages(stored(NOTES))) == NOTES
+    assert [body.count("\n") + 1 for body in pages(stored(NOTES))] == [400, 400, 200]
+    wide = "\n".join(letter * 3000 for letter in "abcdefghijklmnopqrstuvwxyz" * 2)
+    assert "\n".join(pages(stored(wide))) == wide
+
+
+def test_pages_cut_a_line_that_is_longer_than_a_page_and_lose_no_character() -> None:
+    long = "".join(f"{n:06}," for n in range(30_000))
+    for text in (long, "head\n" + long, long + "\ntail", "head\n" + long + "\n" + long + "\ntail"):
+        parts = pages(stored(text))
+        assert max(map(len, parts)) <= 50_000
+        assert "".join(parts).replace("\n", "") == text.replace("\n", "")
+
+
+@pytest.mark.parametrize("short", range(49_985, 50_003))
+def test_pages_are_whole_wherever_a_page_ends_before_a_long_line(short: int) -> None:
+    text = "x" * short + "\n" + "y" * 60_000 + "\nz"
+    for asked in ({}, {"lines": "1-2"}):
+        parts = pages(stored(text), **asked)
+        together = "".join(parts)
+        assert (together.count("x"), together.count("y")) == (short, 60_000)
+
+
+def test_a_range_is_paged_too_and_its_next_page_names_the_range() -> None:
+    parts = pages(stored(NOTES), lines="101-900", pattern="note")
+    assert [number for part in parts for number in note_lines(part)] == list(range(101, 901))
+
+
+def test_recall_speaks_the_numbers_of_the_file_for_a_partial_read() -> None:
+    lens = stored(NOTES, "read", {"path": "notes.txt", "offset": 301, "limit": 1000})
+    answer = lens.recall(ID, lines="310-311")
+    assert note_lines(answer) == [10, 11]
+    assert "in the file's numbers" in answer and "310│ note 10" in answer
+
+
+def test_recall_speaks_the_numbers_that_a_tool_printed() -> None:
+    text = "\n".join(f"{n:6}\tvalue = {n}" for n in range(501, 701))
+    answer = stored(text, "read", {"path": "a.py"}).recall(ID, lines="510-511")
+    assert answer.split("\n")[1:] == ["   510\tvalue = 510", "   511\tvalue = 511"]
+    assert "in the tool's numbers" in answer
+
+
+def test_an_unknown_id_names_the_ids_that_exist_and_what_to_do() -> None:
+    lens = stored(NOTES)
+    for id in ("r00000000000", "../../etc/passwd", "", "r" + "0" * 2000 + "/x", ID.upper(), ID + "\n", None, 7):
+        with pytest.raises(jevlens.JevlensError, match="run the command again") as caught:
+            lens.recall(id)  # type: ignore[arg-type]
+        assert ID in str(caught.value) and len(str(caught.value)) < 400
+
+
+def test_an_unknown_id_in_a_full_store_names_the_latest_twenty() -> None:
+    lens = jevlens.Lens("local")
+    for n in range(100):
+        lens.store.put(f"r{n:011x}", {"text": str(n)})
+    with pytest.raises(jevlens.JevlensError, match="and 80 older") as caught:
+        lens.original("rfffffffffff")
+    assert f"r{99:011x}" in str(caught.value) and f"r{79:011x}" not in str(caught.value)
+
+
+class DictStore(dict):  # type: ignore[type-arg]
+    """The least that a store has to be."""
+
+    def put(self, id: str, record: dict[str, Any]) -> None:
+        self[id] = record
+
+    def ids(self) -> list[str]:
+        return list(self)
+
+
+def test_a_different_text_with_the_same_digest_gets_a_longer_id(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jevlens, "digest", lambda text: "ab" * 16 + hashlib.sha256(text.encode()).hexdigest()[:32])
+    store = DictStore()
+    lens = jevlens.Lens("local", store)
+    texts = ["one", "two", "three"]
+    for text in texts:
+        id = lens._id(text)
+        store.put(id, {"text": text})
+    assert len(store) == 3
+    assert [len(id) for id in store] == [12, 34, 35] or len({len(id) for id in store}) > 1
+    assert [lens.original(id) for id in store] == texts
+    assert [lens._id(text) for text in texts] == list(store)
+    assert all(jevlens.valid_id(id) for id in store)
+
+
+def test_two_texts_with_one_whole_digest_are_refused_and_not_mixed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jevlens, "digest", lambda text: "c" * 64)
+    lens = jevlens.Lens("local", DictStore())
+    for n in range(jevlens.ID_DIGITS, 65):
+        lens.store.put("r" + "c" * n, {"text": "one"})
+    with pytest.raises(jevlens.JevlensError):
+        lens._id("two")
+
+
+HOSTILE_TEXTS = {
+    "CRLF": "one\r\ntwo\r\n",
+    "NUL and controls": "a\0b\x1b[31m\x07\x0b\x0c\x1c\x85\u2028",
+    "bytes that were not UTF-8": b"caf\xe9 \xff\xfe \x80".decode("utf-8", "surrogateescape"),
+    "half of a pair": "\ud83d and \ude00 apart",
+    "beyond the basic plane": "😀" * 10,
+    "no text": "",
+    "what JSON escapes": '"\\ \u2028 </script>',
+}
+
+
+@pytest.mark.parametrize("sentence", HOSTILE_TEXTS)
+def test_a_directory_gives_every_text_back_exactly(sentence: str, tmp_path: pathlib.Path) -> None:
+    text = HOSTILE_TEXTS[sentence]
+    stored(text, store=tmp_path)
+    assert jevlens.Lens("local", str(tmp_path)).original(ID) == text
+    json.loads((tmp_path / "outputs" / f"{ID}.json").read_text("ascii"))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are POSIX")
+def test_a_directory_is_for_its_owner_only(tmp_path: pathlib.Path) -> None:
+    home = tmp_path / "new" / "data"
+    store = jevlens.DirectoryStore(home, clock=lambda: 1e9)
+    store.put(ID, {"text": "secret"})
+    store.log({"event": "see"})
+    for path, mode in ((home, 0o700), (home / "outputs", 0o700), (home / "outputs" / f"{ID}.json", 0o600),
+                       (home / "log.jsonl", 0o600)):  # fmt: skip
+        assert stat.S_IMODE(path.stat().st_mode) == mode, path
+
+
+def test_a_directory_writes_a_record_whole_or_not_at_all(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = jevlens.DirectoryStore(tmp_path)
+    store.put(ID, {"text": "old"})
+
+    def full_disk(source: str, target: str) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full_disk)
+    with pytest.raises(OSError, match="No space"):
+        store.put(ID, {"text": "new"})
+    assert store.get(ID) == {"text": "old"}
+    assert [path.name for path in (tmp_path / "outputs").iterdir()] == [f"{ID}.json"]
+
+
+def test_a_directory_is_read_past_what_is_not_a_record_of_ours(tmp_path: pathlib.Path) -> None:
+    store = jevlens.DirectoryStore(tmp_path)
+    assert store.ids() == [] and store.get(ID) is None and store.events() == []
+    store.put(ID, {"text": "mine"})
+    outputs = tmp_path / "outputs"
+    torn = ["", "{", "[]", "null", "5", '["text"]', '"text"', "\xff", '{"other": 1}', '{"text": 5}',
+            '{"text_b64": "A"}', '{"text_b64": "/w=="}', '{"text_b64": 5}']  # fmt: skip
+    for n, text in enumerate(torn):
+        (outputs / f"r{n:011}.json").write_text(text, "latin-1")
+        assert store.get(f"r{n:011}") is None
+    (outputs / "notes.txt").write_text("x")
+    (outputs / "r.json").write_text("{}")
+    (outputs / f"{ID}.json.1.2.tmp").write_text("{}")
+    assert set(store.ids()) == {ID, *(f"r{n:011}" for n in range(len(torn)))}
+    with open(tmp_path / "log.jsonl", "ab") as file:
+        file.write(b'{"event": "see"}\n[1]\n{"torn\n\xff\xfe\n{"event": "recall"}\n{"cut')
+    assert [event["event"] for event in store.events()] == ["see", "recall"]
+
+
+FOREIGN_IDS = ["", "r", "../../../etc/passwd", "r../../../xx", "R0123456789A", "r0123456789g", "é" * 12]
+
+
+@pytest.mark.parametrize("id", FOREIGN_IDS)
+def test_no_id_of_somebody_else_reaches_a_file_name(id: str, tmp_path: pathlib.Path) -> None:
+    store = jevlens.DirectoryStore(tmp_path / "data")
+    assert store.get(id) is None
+    with pytest.raises(jevlens.JevlensError, match="is not an id"):
+        store.put(id, {"text": "x"})
+    assert list(tmp_path.rglob("*")) == []
+
+
+def test_old_records_are_pruned_once_an_hour_and_the_new_one_never(tmp_path: pathlib.Path) -> None:
+    now = [time.time()]
+    store = jevlens.DirectoryStore(tmp_path, keep_days=90, clock=lambda: now[0])
+    old, young, third, fourth = (f"r{n:011}" for n in range(4))
+    for id, days in ((old, 91), (young, 89)):
+        store.put(id, {"text": id})
+        os.utime(tmp_path / "outputs" / f"{id}.json", (now[0] - days * 86_400,) * 2)
+    store.put(third, {"text": "within the hour: no sweep"})
+    assert set(store.ids()) == {old, young, third}
+    now[0] += 3601
+    store.put(fourth, {"text": "x"})
+    assert set(store.ids()) == {young, third, fourth}
+    now[0] += 3601
+    kept = jevlens.DirectoryStore(tmp_path, keep_days=0, clock=lambda: now[0])
+    kept.put(old, {"text": "its handle was just given away"})
+    assert kept.ids() == [old]
+
+
+def test_a_stamp_from_the_future_does_not_stop_pruning_for_ever(tmp_path: pathlib.Path) -> None:
+    now = time.time()
+    store = jevlens.DirectoryStore(tmp_path, keep_days=1, clock=lambda: now)
+    store.put(ID, {"text": "x"})
+    os.utime(tmp_path / "outputs" / f"{ID}.json", (now - 2 * 86_400,) * 2)
+    os.utime(tmp_path / "prune.stamp", (now + 10 * 86_400,) * 2)
+    store.put("rfffffffffff", {"text": "y"})
+    assert store.ids() == ["rfffffffffff"]
+
+
+PARALLEL = """
+import sys, jevlens
+store = jevlens.DirectoryStore(sys.argv[1])
+for n in range(40):
+    store.put(f"r{n:011}", {"text": f"text {n} " * 2000})
+    store.log({"event": "see", "n": n, "who": sys.argv[2] * 300})
+    record = store.get(f"r{n:011}")
+    if record is None or record["text"] != f"text {n} " * 2000:
+        sys.exit(f"torn: {n}")
+"""
+
+
+def test_several_processes_write_the_same_store_at_once(tmp_path: pathlib.Path) -> None:
+    children = [subprocess.Popen([sys.executable, "-c", PARALLEL, str(tmp_path), name], cwd=HERE) for name in "abc"]
+    assert [child.wait() for child in children] == [0, 0, 0]
+    store = jevlens.DirectoryStore(tmp_path)
+    assert len(store.ids()) == 40 and len(list((tmp_path / "outputs").iterdir())) == 40
+    assert sorted(event["n"] for event in store.events()) == sorted([*range(40)] * 3)
 
 
 # ================================================================ System One: the wire
