@@ -20,7 +20,9 @@ import functools
 import gzip
 import hashlib
 import html
+import itertools
 import json
+import math
 import multiprocessing
 import operator
 import os
@@ -30,7 +32,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
-from typing import Any, Iterable, Iterator, NamedTuple, Sequence
+from typing import Any, Callable, Iterable, Iterator, NamedTuple, Sequence
 
 # ---------------------------------------------------------------- scoring a session by what the agent did next
 #
@@ -914,6 +916,147 @@ def cmd_trajectories(argv: Sequence[str]) -> int:
 
 
 # ---------------------------------------------------------------- dialogues and distil
+
+VIEW_BYTES = (4_096, 8_192, 32_768)  # the seed's default, half of it, and the most that its settings allow
+OLD = 10  # turns: what an agent takes over from further back than this may be gone from its context
+FRAME = 600  # bytes of a baseline's view around its rows
+Picker = Callable[[Sequence[dict[str, Any]], str, int, set[str]], set[str]]  # entries, query, bytes, visible ids -> ids
+
+
+def fill(entries: Sequence[dict[str, Any]], order: Iterable[int], size: int, visible: set[str]) -> set[str]:
+    """The ids of a baseline's view: rows [id, role, text] as compact JSON, in this order, up to the first
+    that does not fit."""
+    left, taken = size - FRAME, set()
+    for i in order:
+        entry = entries[i]
+        row = json.dumps([entry["id"], entry["role"], entry["content"]], ensure_ascii=False, separators=(",", ":"))
+        cost = len(row.encode("utf-8", "surrogatepass")) + 1
+        if entry["id"] not in visible:
+            left -= cost
+            if left < 0:
+                break
+            taken.add(entry["id"])
+    return taken
+
+
+def newest_first(entries: Sequence[dict[str, Any]], query: str, size: int, visible: set[str]) -> set[str]:
+    """Baseline: the newest entries."""
+    return fill(entries, range(len(entries) - 1, -1, -1), size, visible)
+
+
+@functools.lru_cache(maxsize=4_096)
+def bag(text: str) -> collections.Counter[str]:
+    """The words of a text, counted."""
+    return collections.Counter(re.findall(WORD, text.lower()))
+
+
+def plain_bm25(entries: Sequence[dict[str, Any]], query: str, size: int, visible: set[str]) -> set[str]:
+    """Baseline: BM25 over single entries with the speaker's name, k1 1.2, b 0.75, neither stems nor stop words."""
+    docs = [bag(f"{e['name']} {e['content']}") for e in entries]
+    lengths = [sum(doc.values()) for doc in docs]
+    average = sum(lengths) / max(1, len(docs)) or 1.0
+    scores = [0.0] * len(docs)
+    for word in re.findall(WORD, query.lower()):
+        df = sum(word in doc for doc in docs)
+        idf = math.log(1 + (len(docs) - df + 0.5) / (df + 0.5))
+        for i, doc in enumerate(docs):
+            if word in doc:
+                scores[i] += idf * doc[word] * 2.2 / (doc[word] + 1.2 * (0.25 + 0.75 * lengths[i] / average))
+    return fill(entries, sorted(range(len(docs)), key=lambda i: (-round(scores[i], 9), i)), size, visible)
+
+
+def our_view(entries: Sequence[dict[str, Any]], query: str, size: int, visible: set[str]) -> set[str]:
+    """history.extract; its whole text is held against the bound."""
+    import history
+
+    view = history.extract(entries, query, max_view_bytes=size, exclude=visible)
+    if len(view.text.encode("utf-8")) > size:
+        raise BenchError(f"a view of {len(view.text.encode('utf-8'))} bytes where {size} were allowed")
+    return set(view.entry_ids)
+
+
+PICKERS: dict[str, Picker] = {"history": our_view, "plain BM25": plain_bm25, "newest first": newest_first}
+
+
+def dialogue_recall(row: dict[str, Any]) -> dict[tuple[str, int], list[float]]:
+    """For each picker and view size, per question the share of its evidence that the view holds."""
+    entries = [{"id": t["entryId"], "role": t["role"], "content": t["text"], "name": t["speaker"], "at": t["date"]}
+               for t in row["turns"]]
+    out: dict[tuple[str, int], list[float]] = {}
+    for asked in row["questions"]:
+        for (name, pick), size in itertools.product(PICKERS.items(), VIEW_BYTES):
+            ids = pick(entries, asked["question"], size, set())
+            share = sum(each in ids for each in asked["evidence"]) / len(asked["evidence"])
+            out.setdefault((name, size), []).append(share)
+    return out
+
+
+def taken_items(text: str) -> set[str]:
+    """What can be seen to be taken over: identifiers, and lines of QUOTE characters or more."""
+    return names(text) | {line for line in map(str.strip, text.split("\n")) if len(line) >= QUOTE}
+
+
+def taken_recall(row: dict[str, Any]) -> dict[tuple[str, int], list[float]]:
+    """For each picker and view size, 1 or 0 per item that an assistant turn took from user or assistant text further
+    back than OLD turns and before the latest user message: would the view for that message have held it?"""
+    entries: list[dict[str, Any]] = []
+    last: dict[str, int] = {}  # item -> the latest turn that shows it, tool results included
+    said: dict[str, set[str]] = {}  # item -> ids of the user and assistant entries that hold it
+    views: dict[tuple[str, int], set[str]] = {}
+    out: dict[tuple[str, int], list[float]] = {}
+    before = 0
+    for at, turn in enumerate(row["turns"]):
+        items = taken_items(turn.get("text") or turn.get("output") or "")
+        if turn["role"] == "user":
+            before, visible = at, {e["id"] for e in entries if int(e["id"]) >= at - OLD}
+            views = {(name, size): pick(entries, turn["text"], size, visible)
+                     for (name, pick), size in itertools.product(PICKERS.items(), VIEW_BYTES)} if at > OLD else {}
+        old = min(before, at - OLD) if turn["role"] == "assistant" else -1
+        for item in sorted(i for i in items if i in said and last[i] < old):
+            for key, ids in views.items():
+                out.setdefault(key, []).append(float(bool(ids & said[item])))
+        items.update(taken_items(json.dumps([c["args"] for c in turn.get("calls", ())], ensure_ascii=False)))
+        last.update(dict.fromkeys(items, at))
+        if turn["role"] != "tool" and turn["text"]:
+            entries.append({"id": str(at), "role": turn["role"], "content": turn["text"], "name": "", "at": ""})
+            for item in taken_items(turn["text"]):
+                said.setdefault(item, set()).add(str(at))
+    return out
+
+
+def share_rows(label: str, parts: Sequence[dict[tuple[str, int], list[float]]]) -> list[list[str]]:
+    """A table row per picker: the mean share in percent at each view size, with a 95 % interval at 8,192 bytes."""
+    out = []
+    for name in PICKERS:
+        columns = [[share for part in parts for share in part.get((name, size), ())] for size in VIEW_BYTES]
+        n = len(columns[0])
+        if n:
+            draws = sorted(sum(map(operator.mul, drawn, columns[1])) / n for drawn in resample(n))
+            spread = f"{100 * draws[RESAMPLES // 40]:.1f}–{100 * draws[-1 - RESAMPLES // 40]:.1f}"
+            out.append([f"{label}, {name}", str(n), *(f"{100 * sum(c) / n:.1f}" for c in columns), spread])
+    return out
+
+
+def cmd_dialogues(argv: Sequence[str]) -> int:
+    """evidence found in long conversations, or, for recorded sessions, what an agent takes from far back"""
+    parser = argparse.ArgumentParser(prog="bench.py dialogues", description=cmd_dialogues.__doc__)
+    parser.add_argument("files", nargs="+", metavar="FILE", help="JSONL, plain or gzip")
+    parser.add_argument("--tuned", type=int, default=3, help="the first N conversations are reported apart")
+    parser.add_argument("--every", type=int, default=1, help="every Nth row only")
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args(argv)
+    rows = [json.loads(line) for line in read_lines(args.files, max(1, args.every), 0)]
+    asked, other = [r for r in rows if "questions" in r], [r for r in rows if "questions" not in r]
+    found, taken = [dialogue_recall(row) for row in asked], [taken_recall(row) for row in other]
+    table = share_rows("all", found)
+    if len(found) > args.tuned > 0:
+        table += share_rows(f"first {args.tuned}", found[:args.tuned]) + share_rows("the rest", found[args.tuned:])
+    head = ("", "n", *(f"{size:,} B" for size in VIEW_BYTES), "95 % at 8,192 B")
+    tables = [("Evidence recall, % of a question's evidence in the view", head, table)] if found else []
+    if taken:
+        tables += [("Taken from far back, % held by the view", head, share_rows("sessions", taken))]
+    report(args.json, {title: [dict(zip(head, row)) for row in cells] for title, _, cells in tables}, tables)
+    return 0
 
 
 # ---------------------------------------------------------------- command line

@@ -13,7 +13,7 @@ import stat
 import subprocess
 import sys
 import time
-from typing import Any, Sequence
+from typing import Any, Callable, Sequence
 
 import pytest
 
@@ -725,6 +725,241 @@ def test_what_is_no_session_is_refused(text: str, tmp_path: Any) -> None:
 
 
 # ================================================================ history: evidence
+
+POSTGRES = [("u1", "use postgres only if tests pass"), ("a1", "ok, postgres it is"), ("u2", "rename the css file"),
+            ("a2", "renamed style.css"), ("u3", "which database did we pick"), ("a3", "postgres")]
+
+
+def talk(*said: tuple[str, Any]) -> list[dict[str, Any]]:
+    """Entries of (id, content): an id with u is the user's, one with a the assistant's."""
+    return [{"id": i, "role": "user" if i[0] == "u" else "assistant", "content": content} for i, content in said]
+
+
+def single(*texts: str) -> list[history.Bundle]:
+    """Bundles of one user source each."""
+    sources = [history.Source(f"u{i}", "user", (text,)) for i, text in enumerate(texts)]
+    return [history.Bundle(f"exchange:{s.id}", i, (s,), "") for i, s in enumerate(sources)]
+
+
+TERMS = {
+    "stop words carry nothing": ("where is the one that it was", ["one"]),
+    "inflections of a word are one term": ("painted paints painting", ["paint", "paint", "paint"]),
+    "a doubled letter before an ending is taken off": ("running stopped, but telling", ["run", "stop", "tell"]),
+    "an identifier is itself and its parts": ("parse_htmlPage", ["parse_htmlpage", "pars", "html", "pag"]),
+    "a path is its names": ("src/net/fetch.py:12", ["src", "net", "fetch", "py", "12"]),
+    "Han is pairs of characters": ("数据库迁移", ["数据", "据库", "库迁", "迁移"]),
+    "a lone character is itself": ("a 猫 b", ["猫", "b"]),
+    "Latin beside kana is a word": ("pytestを実行", ["を実", "実行", "pytest"]),
+    "nothing is nothing": (" .,!", []),
+}
+
+
+@pytest.mark.parametrize("sentence", TERMS)
+def test_terms(sentence: str) -> None:
+    text, expected = TERMS[sentence]
+    assert history.terms(text) == expected
+
+
+def test_relevance_of_the_worked_example() -> None:
+    index = history.Index(talk(("u1", "red fox"), ("a1", "yes"), ("u2", "blue sky")))
+    assert [round(score, 4) for score in history.relevance(index, "fox")] == [0.9066, 0.544, 0.272]
+
+
+VISITS = {  # (places, at most) -> the order
+    "fewer places than allowed": ((3, 5), [2, 0, 1]),
+    "as many as allowed": ((5, 5), [4, 0, 2, 1, 3]),
+    "bisection breadth first": ((9, 9), [8, 0, 4, 2, 6, 1, 3, 5, 7]),
+    "samples are rounded half up": ((10, 5), [9, 0, 5, 2, 7]),
+    "one is the newest": ((10, 1), [9]),
+    "two are the ends": ((10, 2), [9, 0]),
+    "many places": ((300, 8), [299, 0, 128, 43, 214, 85, 171, 256]),
+    "none": ((0, 5), []),
+}
+
+
+@pytest.mark.parametrize("sentence", VISITS)
+def test_visits(sentence: str) -> None:
+    (places, most), order = VISITS[sentence]
+    assert history.visits(places, most) == order
+
+
+NUMBERED = ("entry 0", "entry 1", "entry 2", "rare zebra requirement", "entry 4")
+RANKS: dict[str, Any] = {  # bundles, query, salience -> order, scores
+    "recency decides between equal roles": (
+        history.bundles(history.Index(talk(*POSTGRES)).sources), "postgres tests", {}, [1, 2, 0],
+        [0.7236, 0.1039, 0.0995]),
+    "salience adds 0.15 of itself": (
+        history.bundles(history.Index(talk(*POSTGRES)).sources), "postgres tests", {"exchange:u2": 1.0}, [1, 2, 0],
+        [0.8736, 0.1039, 0.0995]),
+    "the one that fits is first, then the newest": (
+        single(*NUMBERED), "rare zebra requirement", {}, [3, 4, 2, 1, 0], [0.86, 0.2, 0.0477, 0.0077, -0.0323]),
+    "no words at all: the newest": (single("...", "!"), "?", {}, [1, 0], [0.4, 0.1]),
+}
+
+
+@pytest.mark.parametrize("sentence", RANKS)
+def test_seed_ranking(sentence: str) -> None:
+    found, query, salience, order, scores = RANKS[sentence]
+    ranked = history.rank(found, query, salience)
+    assert [i for i, _ in ranked] == order
+    assert [round(score, 4) for _, score in ranked] == scores
+
+
+def test_sources_are_complete_text_parts_and_nothing_else() -> None:
+    entries: list[dict[str, Any]] = [
+        {"id": "u1", "role": "user", "content": "only if tests pass"},
+        {"id": "a1", "role": "assistant", "content": [
+            {"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "first paragraph\n\nsecond"},
+            {"type": "text", "text": ""}, {"type": "tool_use", "id": "t", "name": "bash", "input": {}}]},
+        {"id": "t1", "role": "tool", "content": "tool output"},
+        {"id": "u2", "role": "user", "content": [{"type": "tool_result", "content": "tool output"}]},
+        {"id": "u3", "role": "user", "content": [{"type": "input_text", "text": 'yes 🙂 </history>{"kind":"x"}'}]},
+        {"id": "a2", "role": "assistant", "content": [{"type": "tool_use", "id": "t2", "name": "bash", "input": {}}]},
+        {"id": "x", "role": "custom", "content": "ours"},
+        {"id": "c", "role": "user", "content": "sum", "compacted": True},
+        {"id": "b", "role": "user", "content": "branch", "type": "branch_summary"}]  # fmt: skip
+    view = history.extract(entries, "tests", profile="seed")
+    shown = [(e["entryId"], e["quotes"]) for e in json.loads(view.text)["evidence"]]
+    assert shown == [("u1", ["only if tests pass"]), ("a1", ["first paragraph\n\nsecond", ""]),
+                     ("u3", ['yes 🙂 </history>{"kind":"x"}'])]
+    assert [len(b.sources) for b in history.bundles(history.Index(entries).sources)] == [2, 3]
+    assert "proves nothing" in view.text and "contradictions stand" in view.text
+    ours = json.loads(history.extract(entries, "tests").text)["evidence"]
+    assert [(e[0], e[2:]) for e in ours] == shown
+
+
+def test_a_parent_selects_from_its_sources_not_from_what_its_children_show() -> None:
+    texts = [f"entry {i}" for i in range(30)]
+    texts[3] = "rare zebra requirement"
+    found = history.bundles(history.Index(talk(*((f"u{i}", text) for i, text in enumerate(texts)))).sources)
+    root = history.range_index(found)
+    assert root and [(c.start, c.end) for c in root.children] == [(0, 14), (15, 29)]
+    assert (root.id, root.children[1].first) == ("range:u0:u29", "u14")  # its bundle 15 begins with exchange 14
+    leaves = [root]
+    while any(node.children for node in leaves):
+        leaves = [child for node in leaves for child in node.children or (node,)]
+    assert [i for leaf in leaves for i in range(leaf.start, leaf.end + 1)] == list(range(30))
+    assert max(leaf.end - leaf.start + 1 for leaf in leaves) <= 8
+    best = history.select(root, found, "rare zebra requirement")
+    assert "u3" in [s.id for s in best[0].sources] and len(best) == 30
+    assert len(history.select(root.children[0], found, "rare zebra requirement", max_candidates=1)) == 1
+    assert history.select(root, found, "rare zebra requirement") == best
+    assert history.range_index([]) is None
+
+
+def test_whole_bundles_only() -> None:
+    huge = talk(("u1", "🙂" * 5000 + " only if the tests pass"))
+    assert history.pool(history.bundles(history.Index(huge).sources), max_source_chars=256) == []
+    for profile in ("seed", "default"):
+        view = history.extract(huge, "tests pass", profile=profile, max_view_bytes=1024, max_source_chars=256)
+        assert len(view.text.encode()) <= 1024 and "🙂" not in view.text
+        assert view.omitted == 1 and json.loads(view.text)["follow"]["ref"] == "history.recall"
+
+
+def test_the_minimal_and_the_empty_form() -> None:
+    entries = talk(*POSTGRES)
+    for profile, count in (("seed", "omittedBundles"), ("default", "omitted")):
+        sizes = {b: history.extract(entries, "css", profile=profile, max_view_bytes=b) for b in (0, 100, 240, 8192)}
+        assert sizes[0].text == sizes[100].text == "" and not sizes[240].entry_ids and sizes[8192].entry_ids
+        assert list(json.loads(sizes[240].text)) == ["kind", "diagnostic", count, "follow"]
+    assert history.extract([], "css").text == ""
+    assert history.extract(entries, "css", exclude=[e["id"] for e in entries]) == history.extract([], "css")
+    with pytest.raises(history.HistoryError, match="profile"):
+        history.extract(entries, "css", profile="best")
+
+
+def test_no_view_is_larger_than_its_bound_and_every_quote_is_whole() -> None:
+    pieces = ("plain words", "🙂🙃", "数据库 の を", "\ud800 lone", "\x00\x1f\x7f", '"\\', "\u2028\n\t", "e\u0301", "ß" * 40)
+    state = 7
+    for bound in (0, 1, 99, 200, 300, 512, 700, 1024, 1500, 4096):
+        entries = []
+        for i in range(40):
+            state = (state * 1103515245 + 12345) % (1 << 31)
+            text = " ".join(pieces[(state >> k) % len(pieces)] for k in range(4, 4 + state % 20))
+            entries.append({"id": f"é{i}\ud801"[: 2 + state % 4], "role": ("user", "assistant")[state >> 9 & 1],
+                            "content": text, "name": "Zoë\udfff", "at": "today"})  # fmt: skip
+        texts = {history._json(e["content"]) for e in entries}
+        for profile, query in (("seed", "plain 数据"), ("default", "lone words 数据库"), ("default", "nothing fits")):
+            view = history.extract(entries, query, profile=profile, max_view_bytes=bound, exclude=["é3"])
+            assert len(view.text.encode("utf-8")) <= bound
+            for row in json.loads(view.text)["evidence"] if bound >= 1500 else ():
+                quoted = row[2] if profile == "default" else row["quotes"][0]
+                assert history._json(quoted) in texts
+
+
+def test_a_short_reply_comes_with_what_it_answers() -> None:
+    entries = talk(*[x for i in range(40) for x in ((f"u{i}", f"topic{i} " * 12), (f"a{i}", f"noted{i} " * 12))],
+                   ("u90", "shall we take the sqlite file or the redis server for sessions"), ("a90", "redis, second"),
+                   ("u91", "fine, next topic is the colour of the header " * 3))  # fmt: skip
+    for profile in ("default", "seed"):
+        shown = history.extract(entries, "second", max_view_bytes=1500, profile=profile).entry_ids
+        assert {"u90", "a90"} <= set(shown)
+
+
+def test_an_index_grows_by_the_new_entry_alone() -> None:
+    entries = talk(*[(f"{'ua'[i % 2]}{i}", f"word{i % 97} word{i % 89} word{i % 83}") for i in range(2000)])
+    index = history.Index(entries[:-1])
+    before = {term: len(held) for term, held in index.postings.items()}
+    assert index.add(entries[-1]) and not index.add({"id": "t", "role": "tool", "content": "x"})
+    changed = [term for term, held in index.postings.items() if len(held) != before.get(term, 0)]
+    assert sorted(changed) == sorted(set(history.terms(entries[-1]["content"])))
+    assert history.extract(index, "word5") == history.extract(entries, "word5")
+    edited = [{**e, "content": "word5 now"} if i == 700 else e for i, e in enumerate(entries)]
+    assert history.extract(edited, "word5") == history.extract(history.Index(edited), "word5")
+
+
+def test_ten_thousand_entries_are_searched_in_time() -> None:
+    said = [" ".join(f"w{(i * 31 + k * k * 7) % 4001}" for k in range(90)) for i in range(10_000)]
+    entries = talk(*((f"{'ua'[i % 2]}{i}", text) for i, text in enumerate(said)))
+    history.extract(entries, "w17")
+    best = min(_seconds(lambda: history.extract(entries, "w17 w170 w1700")) for _ in range(3))
+    assert best < 0.15
+
+
+def _seconds(call: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def test_evidence_names_the_speaker_and_what_the_model_sees_is_not_repeated() -> None:
+    said = [("u", "Ann", "I have a dog"), ("a", "Ben", "My dog is ill"), ("u", "Ann", "Oh no"), ("a", "Ben", "Sadly")]
+    entries = [{"id": f"{i}{k}", "role": {"u": "user", "a": "assistant"}[i], "name": name, "content": text}
+               for k, (i, name, text) in enumerate(said * 8)]  # fmt: skip
+    index = history.Index(entries)
+    of_ben, of_ann = history.relevance(index, "the dog of Ben"), history.relevance(index, "the dog of Ann")
+    assert of_ben[1] > of_ben[0] and of_ann[0] > of_ann[1]
+    view = json.loads(history.extract(entries, "dog", exclude=["u0", "a1"]).text)
+    assert view["roles"] == {"u": "user Ann", "a": "assistant Ben"}
+    assert view["shown"] + view["omitted"] == 30 and not {"u0", "a1"} & {row[0] for row in view["evidence"]}
+
+
+def test_adapters_of_message_lists() -> None:
+    messages = [{"role": "system", "content": "be brief"}, {"role": "user", "content": "use uv"},
+                {"role": "assistant", "content": [{"type": "text", "text": "yes"}], "id": "msg_7"}]
+    assert [e["id"] for e in history.entries_of(messages)] == ["m0", "m1", "msg_7"]
+    assert history.extract(history.entries_of(messages), "uv").entry_ids == ("m1", "msg_7")
+
+
+def test_the_dialogue_bench_counts_evidence_and_what_is_taken_from_far_back(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    turns = [{"entryId": f"D{i}", "role": ("user", "assistant")[i % 2], "speaker": ("Ann", "Ben")[i % 2], "date": "May",
+              "text": f"remark {i} about nothing " * 8} for i in range(60)]  # fmt: skip
+    turns[7]["text"] = "I adopted a parrot"
+    turns[8]["text"] = "Lovely, what is it called?"
+    questions = [{"question": "Which parrot did Ben adopt?", "evidence": ["D7"], "category": 4}]
+    plain = [{k: v for k, v in (("role", t["role"]), ("text", t["text"])) if v} for t in turns]
+    plain[3]["text"] = "we settled on retry_budget for the parrot"
+    plain[58]["text"], plain[59]["text"] = "name the parrot setting", "It is retry_budget"
+    path = tmp_path / "rows.jsonl"
+    path.write_text("\n".join(map(json.dumps, ({"turns": turns, "questions": questions}, {"turns": plain}))))
+    assert bench.main(["dialogues", str(path), "--json"]) == 0
+    out = json.loads(capsys.readouterr().out)
+    for rows in (out["Evidence recall, % of a question's evidence in the view"],
+                 out["Taken from far back, % held by the view"]):  # fmt: skip
+        assert [row["4,096 B"] for row in rows] == ["100.0", "100.0", "0.0"]
+        assert rows[0]["n"] == "1"
 
 
 # ================================================================ history: distil and checkpoint
