@@ -4,22 +4,29 @@ Cases stand in tables whose keys are sentences. Fixtures are short real outputs;
 """
 from __future__ import annotations
 
+import contextlib
 import gzip
 import hashlib
 import json
 import os
 import pathlib
+import socket
 import stat
 import subprocess
 import sys
+import threading
 import time
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple, Union
 
 import pytest
 
 import bench
 import history
 import jevlens
+from jevlens import (
+    PROVIDERS, Answer, AnswerError, DeadlineError, JevlensError, RefusedError, RequestError, SystemOne,
+    TransportError, build_request, choice, endpoint, noul, parse_answer, score
+)
 
 # ================================================================ fixtures: short real outputs
 
@@ -495,8 +502,578 @@ def test_several_processes_write_the_same_store_at_once(tmp_path: pathlib.Path) 
 
 # ================================================================ System One: the wire
 
+ASKED = {
+    "retries": noul("Does `code` retry a failed call?", true="It is sent again.", false="It is raised at once."),
+    "layer": choice("Which layer is `code`?", {"network": "Talks to machines", "parser": "Makes data", "other": None}),
+    "risk": score("How easily does `code` lose data?", ["cannot", "with other faults", "on its own"]),
+}
+HUNDRED = {"pick": choice("Which?", {f"option {n}": None for n in range(100)})}
+
+
+def right_answer(request: Mapping[str, Any], noul: float = 0.97, **top: Any) -> Dict[str, Any]:
+    """What a server may answer to a request: P(yes) `noul`, the first option or level at 0.8, the rest shared."""
+    answers: Dict[str, Any] = {}
+    for name, question in request["questions"].items():
+        names = list(question.get("criteria") or ())
+        kind = question["type"]
+        names = [str(level) for level in range(len(names))] if kind == "score" else names
+        p = {each: 1.0 if len(names) == 1 else round(0.2 / (len(names) - 1), 4) if at else 0.8
+             for at, each in enumerate(names)}
+        answers[name] = {"type": kind}
+        if kind == "noul":
+            answers[name]["noul"] = noul
+        else:
+            answers[name].update(probabilities=p, confidence=0.5)
+        if kind == "choice":
+            answers[name]["choice"] = names[0]
+        if kind == "score":
+            answers[name]["score"] = sum(int(at) * share for at, share in p.items())
+            answers[name]["legend"] = dict.fromkeys(p, "level")
+    usage = {"input_tokens": 412, "output_tokens": 61}
+    return {"model": "jev-1.13.0", "answers": answers, "usage": usage, **top}
+
+
+def changed(path: str, value: Any, asked: Mapping[str, Any] = ASKED) -> bytes:
+    """A right answer to `asked` with one field changed; `path` with dots, value `...` takes it away."""
+    top = right_answer({"questions": asked})
+    *way, last = path.split(".")
+    place: Any = top
+    for key in way:
+        place = place[key]
+    if value is ...:
+        del place[last]
+    else:
+        place[last] = value
+    return json.dumps(top).encode()
+
+
+def spread(leader: float, second: float, picked: str, rest: float) -> bytes:
+    return changed("answers.layer", {"type": "choice", "choice": picked, "confidence": 0.5,
+                                     "probabilities": {"network": leader, "parser": second, "other": rest}})
+
+
+WRONG_ANSWERS: Dict[str, Tuple[bytes, str]] = {
+    "not JSON": (b"upstream error", "body"),
+    "a web page": (b"<!DOCTYPE html><html></html>", "body"),
+    "cut in the middle": (changed("model", "m")[:-9], "body"),
+    "not UTF-8": (b'{"model": "\xff"}', "body"),
+    "gzip that nobody asked for": (gzip.compress(changed("model", "m")), "body"),
+    "an array": (b"[]", "body"),
+    "NaN in a field nobody reads": (changed("x_extra", float("nan")), "body"),
+    "Infinity": (changed("usage.input_tokens", float("inf")), "body"),
+    "a repeated key": (changed("model", "m").replace(b'"model"', b'"model": "a", "model"', 1), "body"),
+    "nested past the stack": (b"[" * 200_000, "body"),
+    "a number of 5,000 digits in a field that is read": (changed("answers.retries.noul", 1).replace(
+        b'"noul": 1', b'"noul": ' + b"1" * 5000), ""),
+    "more than 1 MiB": (changed("x_extra", "a" * (1 << 20)), "body"),
+    "no answers": (changed("answers", ...), "answers"),
+    "answers in a list": (changed("answers", []), "answers"),
+    "an answer missing": (changed("answers.risk", ...), "answers"),
+    "an answer that nobody asked for": (changed("answers.more", {"type": "noul", "noul": 0.5}), "answers"),
+    "no model": (changed("model", ...), "model"),
+    "an empty model": (changed("model", ""), "model"),
+    "no usage": (changed("usage", ...), "usage"),
+    "a token count with a fraction": (changed("usage.input_tokens", 412.0), "usage"),
+    "a token count that is a boolean": (changed("usage.input_tokens", True), "usage"),
+    "a token count below zero": (changed("usage.output_tokens", -1), "usage"),
+    "pi's type name": (changed("answers.retries.type", "bool"), "answers.retries"),
+    "the type of another question": (changed("answers.layer.type", "score"), "answers.layer"),
+    "an answer that is a number": (changed("answers.retries", 0.97), "answers.retries"),
+    "a noul above 1": (changed("answers.retries.noul", 1.01), "answers.retries.noul"),
+    "a noul below 0": (changed("answers.retries.noul", -0.01), "answers.retries.noul"),
+    "a noul that is a text": (changed("answers.retries.noul", "0.97"), "answers.retries.noul"),
+    "a noul that is a boolean": (changed("answers.retries.noul", True), "answers.retries.noul"),
+    "a noul that overflows to infinity": (changed("answers.retries.noul", 1).replace(b'"noul": 1', b'"noul": 1e999'),
+                                          "answers.retries.noul"),
+    "no noul": (changed("answers.retries.noul", ...), "answers.retries.noul"),
+    "no confidence": (changed("answers.layer.confidence", ...), "answers.layer.confidence"),
+    "a confidence above 1": (changed("answers.risk.confidence", 1.5), "answers.risk.confidence"),
+    "an option renamed in case": (changed("answers.layer.probabilities", {"Network": 0.8, "parser": 0.1, "other": 0.1}),
+                                  "answers.layer.probabilities"),
+    "an option missing": (changed("answers.layer.probabilities.other", ...), "answers.layer.probabilities"),
+    "an option too many": (changed("answers.layer.probabilities.more", 0.0), "answers.layer.probabilities"),
+    "levels counted from 1": (changed("answers.risk.probabilities", {"1": 0.8, "2": 0.1, "3": 0.1}),
+                              "answers.risk.probabilities"),
+    "a sum of 1.06": (spread(0.8, 0.16, "network", 0.1), "answers.layer.probabilities"),
+    "a sum of 0.94": (spread(0.8, 0.1, "network", 0.04), "answers.layer.probabilities"),
+    "a choice that trails by 0.02": (spread(0.46, 0.44, "parser", 0.1), "answers.layer.choice"),
+    "a choice that was not offered": (changed("answers.layer.choice", "none"), "answers.layer.choice"),
+    "a choice that is a list": (changed("answers.layer.choice", ["network"]), "answers.layer.choice"),
+    "a score that is the likeliest level": (changed("answers.risk.score", 0), "answers.risk.score"),
+    "a score beyond the last level": (changed("answers.risk.score", 2.01), "answers.risk.score"),
+    "no legend": (changed("answers.risk.legend", ...), "answers.risk.legend"),
+    "a legend counted from 1": (changed("answers.risk.legend", {"1": "a", "2": "b", "3": "c"}), "answers.risk.legend"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_ANSWERS)
+def test_one_fault_voids_the_answer(case: str) -> None:
+    body, field = WRONG_ANSWERS[case]
+    with pytest.raises(AnswerError) as caught:
+        parse_answer(body, ASKED)
+    assert caught.value.field.startswith(field) and caught.value.want and caught.value.got
+    fault = caught.value
+    assert str(fault) == f"System One answer: {fault.field}: want {fault.want}, got {fault.got}"
+
+
+RIGHT_ANSWERS: Dict[str, bytes] = {
+    "as it is": changed("model", "jev-1.14.0"),
+    "fields that gateways add": changed("provider", {"name": "x", "cost": "0"}),
+    "an answer with a field of its own": changed("answers.retries.x_note", "hm"),
+    "whole numbers without a point": changed("answers.retries.noul", 1),
+    "token counts that are missing": changed("usage", {}),
+    "token counts that are null": changed("usage", {"input_tokens": None, "output_tokens": None}),
+    "a choice that trails by 0.01": spread(0.45, 0.44, "parser", 0.11),
+    "a sum of exactly 1.05": spread(0.8, 0.15, "network", 0.1),
+    "another formula for confidence": changed("answers.layer.confidence", 0.01),
+    "a score rounded up with its levels": changed("answers.risk.score", 0.33),
+    "options in another order": changed("answers.layer.probabilities", {"other": 0.1, "parser": 0.1, "network": 0.8}),
+    "levels described by objects": changed("answers.risk.legend", {"0": {}, "1": {"a": 1}, "2": []}),
+}
+
+
+@pytest.mark.parametrize("case", RIGHT_ANSWERS)
+def test_right_answers_are_taken(case: str) -> None:
+    found = parse_answer(RIGHT_ANSWERS[case], ASKED)
+    assert list(found) == list(ASKED)
+    assert list(found["layer"].probabilities) == ["network", "parser", "other"]  # in the order sent, not in the body's
+
+
+def test_answers_carry_the_words_of_the_wire() -> None:
+    found = parse_answer(json.dumps(right_answer({"questions": ASKED})).encode(), ASKED)
+    assert found["retries"] == Answer("noul", noul=0.97)
+    layer = found["layer"]
+    assert (layer.choice, layer.probabilities["network"], layer.confidence) == ("network", 0.8, 0.5)
+    assert (round(found["risk"].score or 0, 2), found["risk"].legend["2"]) == (0.3, "level")
+    assert (found.model, found.input_tokens, found.output_tokens) == ("jev-1.13.0", 412, 61)
+
+
+def test_a_hundred_options_rounded_to_two_decimals() -> None:
+    flat = {f"option {n}": 0.01 for n in range(100)}
+    for total, p in {"0.99": {**flat, "option 0": 0.0}, "1.3": {**flat, "option 0": 0.31}}.items():
+        picked = max(p, key=lambda name: p[name])
+        answer = {"type": "choice", "choice": picked, "probabilities": p, "confidence": 0}
+        body = changed("answers.pick", answer, HUNDRED)
+        assert parse_answer(body, HUNDRED)["pick"].choice == picked, total
+    with pytest.raises(AnswerError):  # beyond 100 * 0.005
+        parse_answer(changed("answers.pick", {"type": "choice", "choice": "option 0", "confidence": 0,
+                                              "probabilities": {**flat, "option 0": 0.52}}, HUNDRED), HUNDRED)
+
+
+def test_a_pinned_model_must_have_answered() -> None:
+    body = changed("model", "jev-1.13.0")
+    assert parse_answer(body, ASKED, pin="jev-1.13.0").model == "jev-1.13.0"
+    with pytest.raises(AnswerError, match="model"):
+        parse_answer(body, ASKED, pin="jev-1.14.0")
+
+
+LONE = "\ud800"  # a lone surrogate: what a byte that is not UTF-8 becomes
+REFUSED_REQUESTS: Dict[str, Tuple[Callable[[], object], str]] = {
+    "no question": (lambda: build_request("", {}), "questions"),
+    "questions in a list": (lambda: build_request("", [noul("a?")]), "questions"),  # type: ignore[arg-type]
+    "an empty id": (lambda: build_request("", {"": noul("a?")}), "questions"),
+    "an id that is a number": (lambda: build_request("", {1: noul("a?")}), "questions"),  # type: ignore[dict-item]
+    "a state that is null": (lambda: build_request(None, ASKED), "state"),
+    "a state that is a number": (lambda: build_request(7, ASKED), "state"),
+    "a state with NaN": (lambda: build_request({"a": float("nan")}, ASKED), "state"),
+    "a state with a lone surrogate": (lambda: build_request(LONE, ASKED), "state"),
+    "a state with bytes": (lambda: build_request({"a": b""}, ASKED), "state"),
+    "no model": (lambda: build_request("", ASKED, ""), "model"),
+    "a question without words": (lambda: noul(""), "noul.instructions"),
+    "one side": (lambda: noul("a?", true="yes"), "noul.criteria"),
+    "an empty side": (lambda: noul("a?", true="yes", false=""), "noul.criteria"),
+    "a lone surrogate in a question": (lambda: noul(LONE), "noul"),
+    "NaN in a criterion": (lambda: noul("a?", {"p": float("nan")}, "no"), "noul"),
+    "no options": (lambda: choice("a?", {}), "choice.criteria"),
+    "256 options": (lambda: choice("a?", {str(n): None for n in range(256)}), "choice.criteria"),
+    "options in a list": (lambda: choice("a?", ["a", "b"]), "choice.criteria"),  # type: ignore[arg-type]
+    "an option without a name": (lambda: choice("a?", {"": "a"}), "choice.criteria"),
+    "an option that is a number": (lambda: choice("a?", {"a": 1}), "choice.criteria"),
+    "no levels": (lambda: score("a?", []), "score.criteria"),
+    "eleven levels": (lambda: score("a?", ["level"] * 11), "score.criteria"),
+    "levels in a map": (lambda: score("a?", {"low": "a"}), "score.criteria"),  # type: ignore[arg-type]
+    "a level that is null": (lambda: score("a?", ["low", None]), "score.criteria"),
+    "a text for levels": (lambda: score("a?", "low"), "score.criteria"),
+    "an unknown type": (lambda: build_request("", {"a": {"type": "box", "instructions": "a?"}}), "questions.a.type"),
+    "a type that is a list": (lambda: build_request("", {"a": {"type": [], "instructions": "a?"}}), "questions.a.type"),
+    "a field of our own": (lambda: build_request("", {"a": {**noul("a?"), "weight": 1}}), "questions.a"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED_REQUESTS)
+def test_what_the_service_refuses_is_never_sent(case: str) -> None:
+    build, field = REFUSED_REQUESTS[case]
+    with pytest.raises(RequestError) as caught:
+        build()
+    assert caught.value.field == field
+
+
+def test_a_request_has_three_keys_and_exact_bytes() -> None:
+    body = build_request({"text": "é"}, {"a b": noul("ok?")}, "jev-latest")
+    question = '{"type":"noul","instructions":"ok?"}'
+    assert body.decode() == '{"model":"jev-latest","state":{"text":"é"},"questions":{"a b":' + question + "}}"
+    limits = {"c": choice("a?", {str(n): None for n in range(255)}), "s": score("a?", ["level"] * 10),
+              "t": score("a?", ["x"])}
+    assert set(json.loads(build_request([], limits))) == {"model", "state", "questions"}
+    wrapped = json.loads(build_request("s", {"a": noul("ok?")}, "typesafe/jev", "input"))
+    assert set(wrapped) == {"model", "input"} and set(wrapped["input"]) == {"state", "questions"}
+
+
+CLOUDFLARE = {
+    "the result itself": lambda top: {"success": True, "result": top},
+    "a job that is done": lambda top: {"success": True, "result": {"state": "Completed", "result": top}},
+    "no envelope": lambda top: top,
+}
+
+
+@pytest.mark.parametrize("case", CLOUDFLARE)
+def test_the_other_envelope_is_opened(case: str) -> None:
+    body = json.dumps(CLOUDFLARE[case](right_answer({"questions": ASKED}))).encode()
+    assert parse_answer(body, ASKED, "input")["layer"].choice == "network"
+    for body in (b'{"success": false, "errors": [{"message": "no"}]}', b'{"result": []}', b'{"result": {"result": 1}}'):
+        with pytest.raises(AnswerError):
+            parse_answer(body, ASKED, "input")
+
+
+def test_an_error_tells_no_content() -> None:
+    secret = "sk-do-not-show-1234567890"
+    for path in ("model", "answers.layer.choice", "answers.retries.noul", "answers.risk.legend", "usage.input_tokens"):
+        for value in ([secret], {secret: secret}) + ((secret,) if path != "model" else ()):
+            with pytest.raises(AnswerError) as caught:
+                parse_answer(changed(path, value), ASKED)
+            assert secret not in str(caught.value) + repr(caught.value) + repr(vars(caught.value))
+
 
 # ================================================================ System One: transport, providers, keys
+
+Script = Union[bytes, Callable[[socket.socket, bytes], None]]
+
+
+class Server:
+    """A fake System One on a loopback port. Each connection gets the next item of `script` (the last one for ever): the
+    raw bytes of a reply, a function of (connection, request), or, without a script, a right answer."""
+
+    def __init__(self, *script: Script) -> None:
+        self.script, self.requests, self.open = list(script), [], []  # type: List[Script], List[bytes], List[Any]
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                link = self.listener.accept()[0]
+                self.open.append(link)
+                threading.Thread(target=self.reply, args=(link,), daemon=True).start()
+
+    def reply(self, link: socket.socket) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            got = b""
+            while b"\r\n\r\n" not in got:
+                got += link.recv(65536)
+            head, _, body = got.partition(b"\r\n\r\n")
+            size = int(head.lower().partition(b"content-length:")[2].split()[0])
+            while len(body) < size:
+                body += link.recv(65536)
+            self.requests.append(head + b"\r\n\r\n" + body)
+            step = self.script.pop(0) if len(self.script) > 1 else self.script[0] if self.script else None
+            if callable(step):
+                step(link, body)
+            else:
+                link.sendall(http(200, right_answer(json.loads(body))) if step is None else step)
+            link.shutdown(socket.SHUT_WR)
+            link.close()
+
+    def __enter__(self) -> "Server":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.listener.close()
+        for link in self.open:
+            link.close()
+
+
+def http(status: int, body: Any, **headers: str) -> bytes:
+    """A raw reply; a body that is not bytes is sent as JSON; underscores in header names are dashes."""
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    lines = {"Content-Length": str(len(data)), **{name.replace("_", "-"): text for name, text in headers.items()}}
+    return "".join([f"HTTP/1.1 {status} X\r\n", *(f"{name}: {text}\r\n" for name, text in lines.items()), "\r\n"]
+                   ).encode() + data
+
+
+def drip(link: socket.socket, _: bytes) -> None:
+    """Headers, then a byte every 30 ms for ever."""
+    link.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+    while True:
+        link.sendall(b" ")
+        time.sleep(0.03)
+
+
+def drip_head(link: socket.socket, _: bytes) -> None:
+    while True:
+        link.sendall(b"H")
+        time.sleep(0.03)
+
+
+def reset(link: socket.socket, _: bytes) -> None:
+    """Half of a reply, then a connection reset (SO_LINGER of 0)."""
+    link.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{")
+    link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
+
+
+def silent(link: socket.socket, _: bytes) -> None:
+    time.sleep(3)
+
+
+DETAILS = {"a text": "Too many choices.", "an object": {"error_type": "api_usage_error", "message": "m"},
+           "an object without a message": {"error_type": "max_tokens_exceeded"},
+           "a list": [{"loc": ["body", "questions"], "msg": "Field required", "type": "missing"}]}
+GOOD = http(200, right_answer({"questions": ASKED}))
+# what the server does -> error, its `status` or `cause`, connections made (1 + retries where a retry is due)
+FAULTS: Dict[str, Tuple[Script, Any, Any, int]] = {
+    "closes without a word": (b"", TransportError, "dropped", 3),
+    "resets in the body": (reset, TransportError, "dropped", 3),
+    "sends less than it promised": (GOOD.replace(b"Content-Length: ", b"Content-Length: 9"), TransportError, "dropped",
+                                    3),
+    "breaks off a chunk": (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nff\r\n{", TransportError, "dropped",
+                           3),
+    "speaks another protocol": (b"220 mail.example.com ESMTP\r\n", TransportError, "dropped", 3),
+    "drips its body": (drip, DeadlineError, "deadline", 1),
+    "drips its headers": (drip_head, DeadlineError, "deadline", 1),
+    "says nothing": (silent, DeadlineError, "deadline", 1),
+    "sends 10 MB": (http(200, b" " * 10_000_000), AnswerError, None, 1),
+    "sends a gzip bomb": (http(200, gzip.compress(b"0" * 10_000_000), Content_Encoding="gzip"), AnswerError, None, 1),
+    "sends a web page": (http(200, b"<html>"), AnswerError, None, 1),
+    "sends no UTF-8": (http(200, b"\xff\xfe"), AnswerError, None, 1),
+    "sends an empty 200": (http(200, b""), AnswerError, None, 1),
+    "sends 204": (http(204, b""), RefusedError, 204, 1),
+    **{f"redirects with {status}": (http(status, b"", Location="http://127.0.0.1:1/steal"), RefusedError, status, 1)
+       for status in (301, 302, 303, 307, 308)},
+    **{f"refuses with {status}": (http(status, {"detail": "no"}), RefusedError, status, 1)
+       for status in (400, 401, 402, 403, 404, 409, 413, 501)},
+    **{f"refuses with 422 and {form}": (http(422, {"detail": detail}), RefusedError, 422, 1)
+       for form, detail in DETAILS.items()},
+    **{f"fails with {status}": (http(status, b"error code"), RefusedError, status, 3)
+       for status in (408, 429, 500, 502, 504, 524, 529)},
+    "fails with a page": (http(503, b"<html>Loading</html>", Content_Type="text/html"), RefusedError, 503, 3),
+    "asks to wait too long": (http(429, b"", Retry_After="3600"), RefusedError, 429, 1),
+    "asks to wait until a date": (http(503, b"", Retry_After="Fri, 31 Dec 2100 23:59:59 GMT"), RefusedError, 503, 1),
+    "asks to wait for ms": (http(429, b"", Retry_After_Ms="5000", Retry_After="0"), RefusedError, 429, 1),
+    "asks not to wait": (http(429, b"", Retry_After="0"), RefusedError, 429, 3),
+    "asks for nonsense": (http(429, b"", Retry_After="soon"), RefusedError, 429, 3),
+    "answers with status 999": (http(999, b""), RefusedError, 0, 1),
+}
+
+
+class Hasty:
+    """The time module with waits a hundred times as short."""
+
+    monotonic, time = staticmethod(time.monotonic), staticmethod(time.time)
+
+    @staticmethod
+    def sleep(seconds: float) -> None:
+        time.sleep(seconds / 100)
+
+
+@pytest.mark.parametrize("case", FAULTS)
+def test_every_fault_is_one_of_our_errors_within_the_deadline(case: str) -> None:
+    script, kind, fact, connections = FAULTS[case]
+    with Server(script) as server:
+        client = SystemOne("k-secret-1", server.url, clock=Hasty, timeout=0.3 if kind is DeadlineError else 3)
+        began = time.monotonic()
+        with pytest.raises(JevlensError) as caught:
+            client.ask("state", ASKED)
+        assert time.monotonic() - began < client.timeout + 0.3
+        assert type(caught.value) is kind
+        assert fact in (None, getattr(caught.value, "status", None), getattr(caught.value, "cause", None))
+        assert len(server.requests) == connections
+        assert "k-secret-1" not in str(caught.value)
+
+
+def test_a_second_try_may_succeed() -> None:
+    for first in (http(500, b""), http(429, b"", Retry_After_Ms="1"), b""):
+        with Server(first, GOOD) as server:
+            assert SystemOne("k", server.url, clock=Hasty).ask("s", ASKED)["layer"].choice == "network"
+            assert server.requests[0] == server.requests[1]
+        with Server(first, GOOD) as server, pytest.raises(JevlensError):
+            SystemOne("k", server.url, clock=Hasty, retries=0).ask("s", ASKED)
+
+
+def test_what_cannot_be_reached() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    with pytest.raises(TransportError) as caught:
+        SystemOne("k", url).ask("s", ASKED)
+    assert caught.value.cause == "refused"
+    with pytest.raises(TransportError) as caught:  # reserved by RFC 6761: never resolves
+        SystemOne("k", "https://jev.invalid", timeout=5).ask("s", ASKED)
+    assert caught.value.cause in ("name not resolved", "deadline")
+    with Server(b"not a handshake") as server, pytest.raises(TransportError) as caught:
+        SystemOne("k", server.url.replace("http:", "https:"), timeout=0.4).ask("s", ASKED)
+    assert caught.value.cause in ("TLS", "dropped", "deadline")
+
+
+def test_a_running_call_is_cancelled() -> None:
+    for script in (silent, http(500, b"")):  # while it waits for the server, and between two tries
+        with Server(script) as server:
+            stop = threading.Event()
+            threading.Timer(0.1, stop.set).start()
+            began = time.monotonic()
+            with pytest.raises(TransportError, match="cancelled"):
+                SystemOne("k", server.url).ask("s", ASKED, cancel=stop)
+            assert time.monotonic() - began < 0.6
+
+
+def test_one_client_serves_many_threads() -> None:
+    with Server() as server:
+        client = SystemOne("k", server.url)
+        found: List[Any] = []
+        ask = [threading.Thread(target=lambda n=n: found.append(client.ask({"n": n}, ASKED))) for n in range(12)]
+        for thread in ask:
+            thread.start()
+        for thread in ask:
+            thread.join()
+        assert len(found) == 12 and all(answers["retries"].noul == 0.97 for answers in found)
+
+
+def test_what_is_sent_and_what_comes_back() -> None:
+    reply = http(200, right_answer({"questions": ASKED}), x_typesafe_request_id="req_1")
+    with Server(reply) as server:
+        found = SystemOne("k-1", server.url + "/v1/", model="typesafe/jev-1.13.0").ask({"a": "é"}, ASKED)
+        head, _, body = server.requests[0].decode().partition("\r\n\r\n")
+        assert head.startswith("POST /v1/systemone HTTP/1.1\r\n")
+        for line in ("Authorization: Bearer k-1", "Content-Type: application/json", "Accept: application/json",
+                     "User-Agent: jevlens/", "Accept-Encoding: identity"):
+            assert line in head
+        assert body.encode() == build_request({"a": "é"}, ASKED, "jev-1.13.0")
+        assert (found.request_id, found.cost) == ("req_1", 412 * 0.042 / 1e6)
+    with Server() as server:  # self-hosted: no key, no header, no price
+        found = SystemOne(base_url=server.url, environ={"TYPESAFE_API_KEY": "k"}).ask("s", ASKED)
+        assert b"Authorization" not in server.requests[0] and found.cost == 0
+
+
+def test_errors_are_made_of_known_words_only() -> None:
+    reply = http(401, {"detail": {"error_type": "authentication_error", "message": "bad key k-secret-2"}},
+                 x_typesafe_request_id="req_7")
+    echo = http(401, {"error": "k-secret-2"}, x_typesafe_request_id="k-secret-2", x_generation_id="a b")
+    for script, want in ((reply, ("authentication_error", "req_7")), (echo, ("", ""))):
+        with Server(script) as server, pytest.raises(RefusedError) as caught:
+            SystemOne("k-secret-2", server.url).ask("s", ASKED)
+        assert (caught.value.error_type, caught.value.request_id) == want
+        assert "k-secret-2" not in str(caught.value) + repr(vars(caught.value))
+    assert "k-secret-2" not in repr(SystemOne("k-secret-2", "https://a.example"))
+
+
+ENDPOINTS: Dict[str, str] = {
+    "https://api.typesafe.ai": "https://api.typesafe.ai/v1/systemone",
+    " HTTPS://Api.TypeSafe.ai/ ": "https://api.typesafe.ai/v1/systemone",
+    "https://openrouter.ai/api": "https://openrouter.ai/api/v1/systemone",
+    "https://openrouter.ai/api/v1/": "https://openrouter.ai/api/v1/systemone",
+    "https://openrouter.ai/api/alpha/decisions": "https://openrouter.ai/api/alpha/decisions",
+    "https://a.example:8443/x/v1/systemone": "https://a.example:8443/x/v1/systemone",
+    "http://localhost:8000": "http://localhost:8000/v1/systemone",
+    "http://127.0.0.1": "http://127.0.0.1/v1/systemone",
+    "http://[::1]:80": "http://[::1]:80/v1/systemone",
+    **dict.fromkeys(("http://a.example", "http://127.0.0.1.a.example", "http://localhost.a.example", "ftp://a.example",
+                     "https://user:pw@a.example", "https://a.example?x=1", "https://a.example/#x", "https://",
+                     "a.example", "https://a.example\r\nX: y", "https://a.example//v1", "https://a.example:123456",
+                    ""), ""),
+}
+
+
+@pytest.mark.parametrize("base", ENDPOINTS)
+def test_base_urls_are_normalised_once(base: str) -> None:
+    if ENDPOINTS[base]:
+        assert endpoint(base)[0] == ENDPOINTS[base]
+    else:
+        with pytest.raises(JevlensError, match="base URL") as caught:
+            endpoint(base)
+        assert "pw" not in str(caught.value).replace("want", "")
+
+
+# model, base URL -> provider, model id, URL, name of the variable whose key is sent
+ALL_KEYS = {row.key_env: f"key-of-{name}" for name, row in PROVIDERS.items() if row.key_env}
+MODELS: Dict[Tuple[str, str], Tuple[str, str, str, str]] = {
+    ("", ""): ("typesafe", "jev-latest", "https://api.typesafe.ai/v1/systemone", "TYPESAFE_API_KEY"),
+    ("jev-1.14.0", ""): ("typesafe", "jev-1.14.0", "https://api.typesafe.ai/v1/systemone", "TYPESAFE_API_KEY"),
+    ("typesafe/jev-1.13.0", ""): ("typesafe", "jev-1.13.0", "https://api.typesafe.ai/v1/systemone", "TYPESAFE_API_KEY"),
+    ("openrouter/~typesafe/jev-latest", ""): ("openrouter", "~typesafe/jev-latest",
+                                              "https://openrouter.ai/api/v1/systemone", "OPENROUTER_API_KEY"),
+    ("openrouter", ""): (
+        "openrouter", "~typesafe/jev-latest", "https://openrouter.ai/api/v1/systemone", "OPENROUTER_API_KEY"),
+    ("typesafe/jev-1.13", "https://openrouter.ai/api"): (
+        "openrouter", "typesafe/jev-1.13", "https://openrouter.ai/api/v1/systemone", "OPENROUTER_API_KEY"),
+    ("vercel-ai-gateway/typesafe-ai/jev", ""): ("vercel-ai-gateway", "typesafe-ai/jev",
+                                     "https://ai-gateway.vercel.sh/typesafe/v1/systemone", "AI_GATEWAY_API_KEY"),
+    ("opencode/jev-1.13-free", ""): (
+        "opencode", "jev-1.13-free", "https://opencode.ai/inference/systemone/v1/systemone", "OPENCODE_API_KEY"),
+    ("cloudflare-workers-ai/typesafe/jev", ""): (
+        "cloudflare-workers-ai", "typesafe/jev", "https://api.cloudflare.com/client/v4/accounts/acc/ai/run",
+        "CLOUDFLARE_API_KEY"),
+    ("databricks", "https://dbx.example"): (
+        "databricks", "system.ai.openjev-qwen35-4b", "https://dbx.example/v1/systemone", "DATABRICKS_TOKEN"),
+    ("", "https://a.example"): ("self-hosted", "jev-latest", "https://a.example/v1/systemone", ""),
+    ("org/model", "https://a.example"): ("self-hosted", "org/model", "https://a.example/v1/systemone", ""),
+}
+
+
+@pytest.mark.parametrize("given", MODELS)
+def test_a_model_names_its_provider(given: Tuple[str, str]) -> None:
+    client = SystemOne(model=given[0] or None, base_url=given[1] or None,
+                       environ={**ALL_KEYS, "CLOUDFLARE_ACCOUNT_ID": "acc", "JEV_LENS_DATA_DIR": "nowhere"})
+    assert (client.provider, client.model, client.url, client.key_source) == MODELS[given]
+
+
+def test_typesafe_reads_its_own_environment() -> None:
+    environ = {"TYPESAFE_BASE_URL": "https://eu.example/ ", "TYPESAFE_DEFAULT_MODEL": "jev-preview",
+               "TYPESAFE_API_KEY": " "}
+    client = SystemOne(environ={**environ, "JEV_LENS_DATA_DIR": "nowhere"})
+    assert (client.url, client.model, client.key_source) == ("https://eu.example/v1/systemone", "jev-preview", "")
+    assert SystemOne("k", "https://b.example", "jev-1.13.0", environ=environ).url == "https://b.example/v1/systemone"
+    with pytest.raises(JevlensError, match="base URL"):
+        SystemOne(model="cloudflare-workers-ai", environ={})
+    with pytest.raises(JevlensError, match="key: none for typesafe: set TYPESAFE_API_KEY"):
+        SystemOne(environ={"JEV_LENS_DATA_DIR": "nowhere"}).ask("s", ASKED)
+
+
+@pytest.mark.parametrize("key", ["", " ", "two words", "líne", "k\r\nX-Evil: 1", "tab\t"])
+def test_what_cannot_be_a_key_is_not_sent(key: str) -> None:
+    with pytest.raises(JevlensError, match="key: from the argument") as caught:
+        SystemOne(key)
+    assert not key.strip() or key not in str(caught.value)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
+def test_a_key_file_is_private_and_bound_to_its_host(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "key"
+    environ = {"JEV_LENS_KEY_FILE": str(file)}
+    texts = {"k-1 api.typesafe.ai\n": str(file), "k-1\n": str(file), "k-1 openrouter.ai": "", "": ""}
+    for text, source in texts.items():
+        file.write_text(text)
+        file.chmod(0o600)
+        assert SystemOne(environ=environ).key_source == source
+    file.write_text("k-1")
+    assert SystemOne(environ={**environ, "TYPESAFE_API_KEY": "k-2"}).key_source == "TYPESAFE_API_KEY"
+    for base, source in {"https://api.typesafe.ai": str(file), "https://evil.example": ""}.items():
+        assert SystemOne(environ={**environ, "TYPESAFE_BASE_URL": base}).key_source == source
+    file.chmod(0o640)
+    with pytest.raises(JevlensError, match="others can read .*chmod 600"):
+        SystemOne(environ=environ)
+
+
+def test_a_proxy_gets_a_tunnel_and_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Server(b"HTTP/1.1 407 No\r\n\r\n") as proxy, Server() as server:
+        for name in ("http_proxy", "https_proxy", "HTTPS_PROXY"):
+            monkeypatch.setenv(name, proxy.url.replace("//", "//me:p%40ss@"))
+        monkeypatch.delenv("no_proxy", raising=False)
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        assert SystemOne("k", server.url).ask("s", ASKED)  # a loopback address is asked directly
+        heads: List[bytes] = []
+        proxy.reply = lambda link: heads.append(link.recv(9999)) or link.close()  # type: ignore
+        with pytest.raises(JevlensError):
+            SystemOne("k-secret-3", "https://jev.invalid", timeout=1, retries=0).ask("s", ASKED)
+        assert heads[0].startswith(b"CONNECT jev.invalid:443") and b"k-secret-3" not in heads[0]
+        assert b"Proxy-Authorization: Basic bWU6cEBzcw==" in heads[0]
 
 
 # ================================================================ the Jev judge
