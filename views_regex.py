@@ -26,7 +26,8 @@ from typing import (AbstractSet, Any, Callable, Dict, Iterable, Iterator, List, 
 
 __all__ = [
     "Block", "Doc", "Known", "Numbering", "Rendered", "Rule", "RULES", "Shown", "View",
-    "MARK", "LONG_LINE", "blocks", "candidates", "classify", "cover", "pattern", "read", "render", "shown_by", "tidy",
+    "MARK", "LONG_LINE", "blocks", "bounded", "candidates", "classify", "cover", "header_lines", "language_of",
+    "named_files", "pattern", "programs", "read", "render", "shown_by", "signatures", "tidy",
 ]
 
 # ---------------------------------------------------------------- vocabulary
@@ -407,52 +408,1367 @@ def _shown(tool: str, args: Mapping[str, Any], command: str) -> List[Shown]:
 
 # ---------------------------------------------------------------- kinds and shapes
 
+# Extensions by language: the family decides how a block ends. First word: language; the rest: its extensions.
+_EXTENSIONS = (
+    "python py pyi pyx", "js js mjs cjs jsx ts mts cts tsx vue svelte", "go go", "rust rs", "java java groovy dart",
+    "kotlin kt kts", "c c h cc cpp cxx hpp hh cu cuh m mm", "csharp cs", "swift swift", "scala scala", "php php",
+    "css css scss less", "bash sh bash zsh", "ruby rb rake", "lua lua", "elixir ex exs", "sql sql",
+    "docs md mdx txt rst adoc", "table csv tsv jsonl ndjson", "log log",
+    "config json xml yaml yml toml ini cfg conf lock env properties jsonc json5 plist gradle tf",
+)
+_NAMES = {  # files known by name, not by extension
+    "makefile": "config", "dockerfile": "config", "justfile": "config", ".env": "config", ".gitignore": "config",
+    "rakefile": "ruby", "gemfile": "ruby", "license": "docs", "readme": "docs", "changelog": "docs",
+}
+_NOT_CODE = ("", "docs", "table", "log", "config")
+_DATA = ("csv tsv jsonl ndjson log json xml yaml yml toml").split()  # data for the seeds; other config is prose to them
+_HEAD, _MIDDLE, _TAIL = 160, 60, 100  # lines of an output that are looked at: verdicts stand last, banners first
+_WIDTH = 400  # characters of a line that are looked at
+_MANY = 0.6  # share of rows that makes a text a search result, as the reference's 60 %
+
+_PATH = r"(?:[A-Za-z]:)?[^\s:()<>|\"'`]{1,300}"
+_KIND_RULES = (
+    # Lines that a host puts before the output: codex, Claude Code, opencode, OpenHands, SWE-agent, mini-swe-agent.
+    Rule("host-header", r"(?:Chunk ID: |Wall time: |Process (?:exited|running) with|Original token count: |Exit code:? \d"
+         r"|Total output lines: |Output:$|<(?:path|type|file|returncode|output)>|<content>$"
+         r"|Here's the result of running `cat -n`|\[File: |\(\d+ more lines above\)|<<<<< )",
+         "Wall time: 0.0058 seconds", "Wall clock: 3", re.A),
+    Rule("wrapped-file", r"<path>([^<\n]{1,400})</path>$|\[File: (\S{1,400}) \(\d+ lines total\)\]",
+         "<path>/repo/a.ts</path>", "<path>/repo/a.ts", re.A),
+    Rule("failed-display", r"(?:/\S{1,80}: )?(?:line \d+: )?(?:cat|head|tail|sed|nl|bat|bash|sh|zsh|fatal|error)(?:: |\.exe: )",
+         "cat: src/x.py: No such file or directory", "catalog: 3", re.A),
+    Rule("diff-file", r"diff --(?:git|cc|combined) \S|(?:---|\+\+\+) [ab]/\S|Index: \S", "diff --git a/x.py b/x.py",
+         "diff --stat", re.A),
+    Rule("diff-hunk", r" {0,2}@@ -\d+(?:,\d+)? (?:\+\d+(?:,\d+)? @@)?", "@@ -1,4 +1,6 @@ def f():", "@@ note", re.A),
+    Rule("diff-stat", r" \S.{0,200}? \| +(?:\d+ [+-]*|Bin .*)$", " src/a.py | 12 +++---", " a | b", re.A),
+    Rule("verdict", r"^(?:(?:=+ )?\d+ (?:passed|failed|errors?)\b.{0,80} in [\d.]+ ?m?s|=+ (?:FAILURES|ERRORS|test session starts)"
+         r"|FAILED \((?:fail|err)|Ran \d+ tests?\b|--- (?:FAIL|PASS): |(?:ok|FAIL) {1,2}\t?\S+\t[\d.(]|FAIL$"
+         r"|test result: |(?:Tests|Test Suites|Test Files|Snapshots) *:? +\d+ |[ \t]*\d+ (?:passing|failing)\b|[ℹ#] (?:fail|pass) \d"
+         r"|(?:\[\w+\] +)?Tests run: \d|\d+ tests completed|\d+ examples?, \d+ fail|OK \(\d+ tests?|(?:Failed|Passed)! +- "
+         r"|\d+% tests passed|[ \t]*\d+ (?:pass|fail)$|(?:not )?ok \d+ |[ \t]*(?:FAIL|PASS) +\S|FAILED \S+::)",
+         "===== 2 failed, 3 passed in 0.31s =====", "the tests passed in the end", re.A),
+    Rule("diagnostic", r"^(?:[^\s:()]{1,300}:\d+(?::\d+)?:? (?:(?:fatal )?error|warning|note|info|[A-Z]{1,6}\d{2,5})\b"
+         r"|\S{1,300}\(\d+,\d+\): (?:error|warning)|(?:error|warning)(?:\[\w+\])?: |[ \t]+--> \S+:\d+"
+         r"|[A-Z]{1,6}\d{2,5} (?:\[\*\] )?\S|[ \t]+\d+:\d+ +(?:error|warning) |npm (?:ERR!|error|warn|WARN|http|verbose|sill|info) ?"
+         r"|make(?:\[\d+\])?: \*\*\*|\[(?:ERROR|WARNING|WARN)\] |ERROR in |(?:ld|collect2|cc1|gcc|clang): "
+         r"|[ \t]*(?:Collecting|Compiling|Downloading|Installing|Building|Requirement already|Using cached) "
+         r"|In file included from |\[\d+/\d+\] )", "src/a.c:12:5: error: expected ';'", "src/a.c:12: int x;", re.A),
+    Rule("path-row", r"(" + _PATH + r"):(\d+):", "src/a.py:12:def f():", "src/a.py has: 12", re.A),
+    Rule("context-row", r"(" + _PATH + r"?[^\s-])-(\d+)-", "src/a.py-13-    return 1", "src/a.py - 13", re.A),
+    Rule("number-row", r"(?:[ \t]*Line )?(\d+)([:-])", "12:def f():", "12 def", re.A),
+    Rule("count-row", r"(\S{1,300}?)(?::\d+| \(\d+ match(?:es)?\))$", "src/a.py:12", "src/a.py 12", re.A),
+    Rule("path-only", r"\.?[\w@+~.-]*(?:[/\\][\w@+~ .()\[\]$-]*)+$|[\w.-]+\.[A-Za-z]\w{0,5}$", "./src/a.py", "a, b", re.A),
+    Rule("ls-row", r"total \d+$|[-dlrwxst@+.]{10,11} +\d+ |[\w./ -]{1,300}:$", "-rw-r--r-- 1 a a 12 Jan 1 x", "-rw 1", re.A),
+    Rule("tree-row", r"[ \t│|]*(?:├──|└──|\|--|`--) ", "├── src", "| --- |"),
+    Rule("commit-row", r"commit [0-9a-f]{7,40}\b|[*|/\\ ]{0,12}[0-9a-f]{7,12} \S", "commit 6383b6a89aae", "commit early",
+         re.A),
+    Rule("log-row", r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\[?\d\d:\d\d:\d\d\b|[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d "
+         r"|\[?(?:DEBUG|INFO|WARN(?:ING)?|ERROR|TRACE)\]?[: ]", "2026-01-02T03:04:05Z started", "2026-01-02", re.A),
+    Rule("heading", r" {0,3}#{1,6} \S|(?:=+|-{3,})[ \t]*$|\d+\. +[A-Z]", "## Usage", "#!/bin/sh", re.A),
+    Rule("report-tool", r"(?:.*[_-])?(?:sub)?(?:agents?|tasks?|taskoutput|exitplanmode|oracle_send|oracle|context_builder)$",
+         "TaskOutput", "taskbar", re.A | re.I),
+    Rule("web-tool", r"(?:.*[_-])?(?:web_?(?:fetch|search)|query-docs|get-library-docs|fetch_exa|search_exa|browse)"
+         r"|web|exa|fetch$", "WebFetch", "_fetch_pr", re.A | re.I),
+)
+# Shape of a command by its program, where the content says nothing; first hit wins. Word starts of `programs`.
+_SHAPE_OF_PROGRAM = (
+    ("terminal", ("tmux capture-pane", "workmux capture", "screen", "herdr pane")),
+    ("diff", ("git diff", "git show", "diff", "gh pr diff", "git format-patch", "git stash")),
+    ("git-log", ("git log", "git reflog", "git shortlog", "git blame")),
+    ("search", ("grep", "egrep", "fgrep", "rg", "ag", "ack", "git grep", "zgrep")),
+    ("tree", ("find", "ls", "tree", "fd", "git ls-files", "du")),
+    ("test", ("pytest", "tox", "nox", "unittest", "jest", "vitest", "mocha", "rspec", "phpunit", "ctest", "go test",
+              "cargo test", "npm test", "npm t", "pnpm test", "yarn test", "bun test", "make test", "mise test",
+              "mvn test", "gradle test", "dotnet test", "mix test", "playwright test", "deno test", "swift test")),
+    ("build", ("gcc", "g++", "clang", "make", "cmake", "ninja", "tsc", "eslint", "ruff", "mypy", "flake8", "pylint",
+               "biome", "cargo", "go build", "go vet", "golangci-lint", "npm", "pnpm", "yarn", "bun", "pip", "pip3",
+               "poetry", "uv", "mvn", "gradle", "dotnet", "docker build", "javac", "pdflatex", "latexmk", "apt",
+               "apt-get", "brew", "prettier", "markdownlint-cli2", "mise", "turbo", "vite", "webpack", "git commit")),
+    ("log", ("docker logs", "docker", "journalctl", "kubectl logs", "gh run", "dmesg")),
+    ("web", ("curl", "wget", "lynx")),
+)
+_KIND_OF_SHAPE = {
+    "read": "code", "display": "code", "docs": "prose", "config": "data", "table": "data", "test": "command",
+    "build": "command", "search": "listing", "filelist": "listing", "diff": "command", "log": "command",
+    "git-log": "command", "tree": "listing", "json": "data", "report": "prose", "web": "prose", "terminal": "command",
+    "edit": "prose", "other": "prose",
+}
+_EDIT_TOOLS = ("edit", "write", "str_replace_editor", "apply_patch", "multiedit", "notebookedit")
+
+
+def language_of(path: str) -> str:
+    """The language of a path by its name: a key of the language table, `docs`, `table`, `log`, `config` or ""."""
+    name = path.replace("\\", "/").rsplit("/", 1)[-1].lower()
+    if name in _NAMES or name.partition(".")[0] in ("makefile", "dockerfile", ".env"):
+        return _NAMES.get(name, "config")
+    extension = name.rpartition(".")[2] if "." in name else ""
+    for row in _EXTENSIONS:
+        language, *known = row.split()
+        if extension in known:
+            return language
+    return ""
+
+
+def header_lines(lines: Sequence[str]) -> int:
+    """How many lines at the top are the host's (`Exit code: 0`, `Wall time: …`, `<path>`), not the output's; at most 8."""
+    head = pattern("host-header")
+    count = 0
+    for line in lines[:8]:
+        if not head.match(line[:_WIDTH]):
+            break
+        count += 1
+    return count
+
+
+def _sample(lines: Sequence[str]) -> List[str]:
+    """Some non-blank lines without the host's header: the first, a few of the middle, the last, each cut to _WIDTH."""
+    body = lines[header_lines(lines):]
+    if len(body) > _HEAD + _MIDDLE + _TAIL:
+        rest = len(body) - _HEAD - _TAIL
+        picks = range(_HEAD, _HEAD + rest, rest // _MIDDLE)
+        body = [*body[:_HEAD], *(body[at] for at in picks), *body[-_TAIL:]]
+    cut = (line[:_WIDTH].rstrip("\r") for line in body)
+    return [line for line in cut if line.strip()]
+
+
+def _count(sample: Sequence[str], name: str) -> int:
+    match = pattern(name).match
+    return sum(1 for line in sample if match(line))
+
+
+def _is_table(sample: Sequence[str]) -> bool:
+    """The reference's test: of 20 or more rows over 70 % have the same number of commas, tabs and pipes."""
+    rows = sample[:200]
+    signs = [(row.count(","), row.count("\t"), row.count("|")) for row in rows]
+    if len(rows) < 20 or not any(signs[0]) or not rows[0].strip(",\t| -+"):
+        return False
+    return max(signs.count(sign) for sign in set(signs) if any(sign)) > 0.7 * len(rows) if any(map(any, signs)) else False
+
+
+def _is_tree(sample: Sequence[str]) -> bool:
+    paths = _count(sample[:300], "path-only")
+    rows = paths + _count(sample[:300], "ls-row") + _count(sample[:300], "tree-row")
+    return len(sample) >= 15 and rows > 0.7 * min(len(sample), 300)
+
+
+def _is_json(sample: Sequence[str]) -> bool:
+    first, last = (sample[0].lstrip(), sample[-1].rstrip()) if sample else ("", "")
+    if first[:1] == "[" and first[1:2].isalpha():  # a log's "[main 0ab…]" is no array
+        return False
+    return first[:1] in ("{", "[") and (last[-1:] in ("}", "]") or len(first) >= _WIDTH) and (
+        first in ("{", "[") or first[1:].lstrip()[:1] in ('"', "{", "[", "]", "}"))
+
+
+def _search_shape(sample: Sequence[str], searching: bool) -> str:
+    """`search` for path:line rows (context rows and headings count where the call was a search), `filelist`, or ""."""
+    total = len(sample)
+    rows = _count(sample, "path-row")
+    if searching:
+        lists = _count(sample, "count-row") + _count(sample, "path-only")
+        rows += _count(sample, "context-row") + _count(sample, "number-row") + sum(1 for line in sample if line == "--")
+        return "filelist" if lists > 0.7 * total and lists > rows else "search"
+    return "search" if total >= 10 and rows >= _MANY * total else ""
+
+
+def _content_shape(sample: Sequence[str], searching: bool) -> str:
+    """The shape that the text itself shows, "" when it shows none; the first test that holds wins."""
+    if not sample:
+        return ""
+    hunks = _count(sample, "diff-hunk")
+    # before the verdicts: a patch may add lines that look like one, but a test run has no `diff --git`
+    if _count(sample, "diff-file") and (hunks or not searching) or hunks > 2:
+        return "diff"
+    if searching:
+        return _search_shape(sample, True)
+    if _count(sample, "verdict"):
+        return "test"
+    if _is_json(sample):
+        return "json"
+    if _count(sample, "diagnostic") >= max(3, 0.1 * len(sample)):
+        return "build"
+    commits = _count(sample, "commit-row")
+    if commits >= 3 and (commits > 0.7 * len(sample) or any(line.startswith(("commit ", "Author:")) for line in sample[:9])):
+        return "git-log"
+    tests = (("search", _search_shape(sample, False) == "search"), ("tree", _is_tree(sample)),
+             ("log", _count(sample, "log-row") > 0.3 * len(sample)), ("table", _is_table(sample)))
+    return next((shape for shape, found in tests if found), "")
+
+
+def _file_shape(paths: Sequence[str], sample: Sequence[str], by_tool: bool) -> Tuple[str, str]:
+    """(kind, shape) of shown files. A shell display is typed only where all files are code, or all prose with headings."""
+    languages = {language_of(path) for path in paths}
+    code = [language for language in languages if language not in _NOT_CODE]
+    if code and len(code) == len(languages):
+        return "code", "read" if by_tool else "display"
+    if code:
+        return "command", "display"
+    shape = next((name for name in ("config", "table", "log", "docs") if name in languages), "")
+    if not shape:
+        shape = "table" if _is_table(sample) else "read" if _code_like(sample) else "docs"
+        return ("command" if not by_tool else _KIND_OF_SHAPE[shape]), shape if by_tool or shape != "read" else "display"
+    if by_tool:
+        return ("data" if shape == "log" else _KIND_OF_SHAPE[shape]), shape
+    return ("prose" if languages == {"docs"} and _count(sample, "heading") > 1 else "command"), shape
+
+
+def _code_like(sample: Sequence[str]) -> bool:
+    """Whether a text without a known extension is code: declarations in its first 100 lines, or many code line ends."""
+    rows = sample[:100]
+    ends = sum(1 for row in rows if row.rstrip()[-1:] in ("{", "}", ";", ":", ",", "("))
+    return _count([row.lstrip() for row in rows], "any-declaration") >= 3 and ends >= 0.15 * len(rows)
+
 
 def classify(
     lines: Sequence[str], tool: str = "", args: Optional[Mapping[str, Any]] = None, shown: Sequence[Shown] = ()
 ) -> Tuple[str, str]:
-    """(kind, shape) of an output."""
-    return "command", "other"
+    """(kind, shape) of an output, by its content first and its command or tool second; a bounded sample is read.
+
+    Kinds: code, prose, command, listing, data. Shapes: read, display, docs, config, table, test, build, search,
+    filelist, diff, log, git-log, tree, json, report, web, terminal, edit, other. tool, args: canonical.
+    """
+    name = tool.lower()
+    path = str((args or {}).get("path") or "")
+    if name in _EDIT_TOOLS:
+        return ("code" if path and language_of(path) not in _NOT_CODE else "prose"), "edit"
+    sample = _sample(lines)
+    wrapped = next((row[row.lastindex or 0] for row in map(pattern("wrapped-file").match, lines[:8]) if row), "")
+    paths = [wrapped] if wrapped else [item.path for item in shown] or ([path] if name == "read" and path else [])
+    if _is_tree(sample) or "Here's the files and directories up to" in "".join(sample[:2]):
+        return "listing", "filelist" if name == "grep" else "tree"
+    if paths and not _count(sample[:3], "failed-display"):
+        patch = paths[0].endswith((".diff", ".patch")) and _content_shape(sample, False) == "diff"
+        return ("command", "diff") if patch else _file_shape(paths, sample, name == "read" or bool(wrapped))
+    if name in ("bash", "powershell", "shell"):
+        return "command", _command_shape(sample, str((args or {}).get("command") or ""))
+    if name in ("ls", "find", "glob"):
+        return "listing", "tree"
+    shape = _content_shape(sample, name == "grep")
+    if shape not in ("diff", "search", "filelist", "json", "test"):
+        shape = "report" if pattern("report-tool").match(name) else "web" if pattern("web-tool").match(name) else shape
+    return _KIND_OF_SHAPE[shape or "other"], shape or "other"
 
 
-def language_of(path: str) -> str:
-    """The language of a path."""
-    return ""
+def _command_shape(sample: Sequence[str], command: str) -> str:
+    words = programs(command)
+    by_program = [next((shape for shape, known in _SHAPE_OF_PROGRAM for start in known
+                        if word == start or word.startswith(start + " ")), "") for word in words]
+    if "terminal" in by_program:
+        return "terminal"
+    searching = bool(by_program) and by_program[-1] == "search" and set(by_program) <= {"search", "tree", ""}
+    shape = _content_shape(sample, searching)
+    if shape not in ("diff", "test", "search", "filelist") and any(word in _SHOWERS for word in words) and (
+            any(language_of(word) not in _NOT_CODE for word in _plain_words(command)) and _code_like(sample)):
+        return "display"  # several files with titles between them, say: it may be edited from
+    found = [name for name in by_program if name]
+    # a pipeline's own program says more than a weak sign in the text
+    if found and (not shape or shape in ("log", "table")):
+        return next((name for name in ("test", "build") if name in found), found[-1])
+    return shape or "other"
 
 
 # ---------------------------------------------------------------- the display-command parser
 
+_SHELL_RULES = (
+    # One piece of a command: blanks, an operator, or a whole word. A quote must close before a blank, operator or end.
+    Rule("shell-word", r"[ \t]+|(?P<op>&&|[;|\n])|'(?P<single>[^'\n]{0,4000})'(?=[\s;|&]|\Z)"
+         r'|"(?P<double>[^"\n]{0,4000})"(?=[\s;|&]|\Z)' r"|(?P<word>[^\s;|&'\"]+)(?=[\s;|&]|\Z)",
+         "'docs/a b.md' |", "'docs/a b.md"),
+    Rule("sed-ranges", r"(?:\d{1,9}|\$)(?:,(?:\d{1,9}|\$))?p(?:;(?:\d{1,9}|\$)(?:,(?:\d{1,9}|\$))?p)*(?:;\d{1,9}q)?$",
+         "1,80p;120,$p", "1,80d", re.A),
+    Rule("sed-range", r"(\d+|\$)(?:,(\d+|\$))?p", "301,660p", "q;5q", re.A),
+    Rule("git-object", r"[\w./~^@{}-]{1,200}:(?P<path>[^:]+)$", "HEAD~1:src/a.py", "src/a.py", re.A),
+    Rule("brace-group", r"\{([^{}]*,[^{}]*)\}", "src/{a,b}.py", "src/{a}.py"),
+    # The same for any command, tolerant: operators and words; a quoted stretch may hold newlines.
+    Rule("loose-word", r"(?P<op>&&|\|\||[;|\n]|&(?![>\d]))|(?P<here><<-?)|(?:[^\s;|&'\"<\\]|\\[\s\S]|'[^']*'|\"(?:[^\"\\]|\\[\s\S])*\""
+         r"|<(?!<)|(?<=[<>])&|&(?=[>\d]))+|['\"]", "git commit -m 'a; b'", " "),
+    Rule("assignment", r"[A-Za-z_]\w*=", "PYTHONPATH=src", "--path=src", re.A),
+    Rule("file-word", r"[^*?\[\]{}$<>|]*?[\w@)-]+\.[A-Za-z][A-Za-z0-9]{0,9}$", "src/a.test.ts", "src/*.ts", re.A),
+)
+_COMMAND_CAP = 16384  # characters of a command that are parsed; the reference's bound
+_PATH_CAP = 256  # paths and brace results of one display; the reference's bound
+_BOUND = 400  # lines at most of an output that counts as cut by the agent itself (design D9)
+_SHOWERS = ("cat", "head", "tail", "sed", "nl", "bat", "batcat", "awk", "less")
+_Cut = Tuple[int, Optional[int]]  # first line (0: not known), last line (None: to the end)
+
 
 def shown_by(command: str) -> Optional[List[Shown]]:
-    """The files that a command shows."""
-    return None
+    """The files that a command shows, in order, or None when it could do anything else than show files.
+
+    A small subset of the shell that fails closed: cat, head, tail, sed -n RANGES, nl, bat and `git show REV:path`,
+    after `cd DIR`, through filters that only cut lines. Redirections (but `2>/dev/null`), substitutions, variables,
+    `||`, `&`, comments and escapes reject. Source: the reference's 2.1 to 2.6, with the fault 9.41 put right.
+    """
+    if len(command) > _COMMAND_CAP or not set(command).isdisjoint("<`\\()#\r"):
+        return None
+    words = _strict_words(command)
+    if words is None:
+        return None
+    shown: List[Shown] = []
+    folder = ""
+    for statement in _parts(words, (";", "&&", "\n")):
+        stages = _parts(statement, ("|",))
+        if stages == [[]]:
+            continue
+        first = [text for text, _ in stages[0]]
+        if first[:1] == ["cd"] and len(first) == 2 and len(stages) == 1 and _is_path(first[1]):
+            folder = _under(folder, first[1]).rstrip("/") or "/"
+            continue
+        items = _pipeline(stages)
+        if not items:
+            return None
+        shown.extend(item._replace(path=_under(folder, item.path)) for item in items)
+    return shown if 0 < len(shown) <= _PATH_CAP else None
 
 
-def bounded(tool: str, args: Mapping[str, Any]) -> bool:
-    """Whether the agent bounded this result itself."""
-    return False
+_Word = Tuple[str, str]  # (text, "op" | "single" | "double" | "word")
 
 
-def named_files(tool: str, args: Mapping[str, Any]) -> List[str]:
-    """Single files that a diff, search or test names."""
-    return []
+def _strict_words(command: str) -> Optional[List[_Word]]:
+    """The words and operators of a command, None where one is not of the subset."""
+    match = pattern("shell-word").match
+    words: List[_Word] = []
+    at = 0
+    while at < len(command):
+        found = match(command, at)
+        if not found:
+            return None
+        at = found.end()
+        kind = found.lastgroup
+        if kind is None or found.group() == "2>/dev/null":
+            continue
+        text = found[kind]
+        if kind != "op" and (not text or ">" in text or "$" in text and kind != "single"):
+            return None
+        if kind in ("single", "double") and not set(text).isdisjoint("{}*?[]"):
+            return None
+        words.append((text, kind))
+    # a connector needs a command after it; a closing ; or newline does not
+    return None if words and words[-1] in (("&&", "op"), ("|", "op")) else words
 
+
+def _parts(words: Sequence[_Word], operators: Sequence[str]) -> List[List[_Word]]:
+    parts: List[List[_Word]] = [[]]
+    for word in words:
+        if word[1] == "op" and word[0] in operators:
+            parts.append([])
+        else:
+            parts[-1].append(word)
+    return parts
+
+
+def _under(folder: str, path: str) -> str:
+    absolute = path.startswith(("/", "\\")) or path[1:2] == ":"
+    return path if absolute or not folder else f"{folder}/{path[2:] if path.startswith('./') else path}"
+
+
+def _is_path(word: str) -> bool:
+    return bool(word) and not word.startswith("-") and set(word).isdisjoint("~!$")
+
+
+def _pipeline(stages: Sequence[Sequence[_Word]]) -> List[Shown]:
+    """What one pipeline shows; empty when a stage is not of the subset."""
+    items: List[Shown] = []
+    for position, stage in enumerate(stages):
+        parsed = _stage(stage)
+        if parsed is None or bool(parsed[1]) == bool(position):  # the first stage names files, a filter names none
+            return []
+        cuts, paths = parsed
+        if not position:
+            known = len(paths) == 1 or cuts == [(1, None)] or stage[0][0].endswith("head")
+            items = [Shown(path, *cut) for path in paths for cut in (cuts if known else [(0, None)])]
+        elif len(items) == len(cuts) == 1:
+            items = [Shown(items[0].path, *_narrowed((items[0].first, items[0].last), cuts[0]))]
+        elif cuts != [(1, None)]:
+            items = [Shown(item.path, 0, None) for item in items]
+    return items
+
+
+def _narrowed(shown: _Cut, cut: _Cut) -> _Cut:
+    """The file lines left of `shown` when a filter lets its lines `cut` through."""
+    if not shown[0] or not cut[0]:
+        return 0, None
+    first = shown[0] + cut[0] - 1
+    lasts = [last for last in (shown[1], None if cut[1] is None else shown[0] + cut[1] - 1) if last is not None]
+    return first, min(lasts) if lasts else None
+
+
+def _stage(words: Sequence[_Word]) -> Optional[Tuple[List[_Cut], List[str]]]:
+    """(line ranges let through, paths) of one stage, None when it is not of the subset."""
+    texts = [text for text, _ in words]
+    if not texts:
+        return None
+    name = texts[0][texts[0].rfind("/") + 1:] if texts[0].startswith(("/bin/", "/usr/bin/")) else texts[0]
+    if name == "git":
+        found = pattern("git-object").match(texts[-1])
+        path = found["path"] if found and texts[1:-1] in (["show"], ["--no-pager", "show"]) else ""
+        return ([(1, None)], [path]) if _is_path(path) and texts[-1][0] != "-" else None
+    options = _OPTIONS_OF.get(name)
+    taken = options(texts[1:]) if options else None
+    if taken is None:
+        return None
+    cuts, rest = taken
+    rest = rest[1:] if rest[:1] == ["--"] else rest
+    paths = [path for word in rest for path in _braces(word)]
+    return (cuts, paths) if all(map(_is_path, paths)) and len(paths) <= _PATH_CAP else None
+
+
+_Taken = Optional[Tuple[List[_Cut], List[str]]]  # (ranges, words that are left), None when an option is not known
+
+
+def _cat_options(words: List[str]) -> _Taken:
+    while words and words[0] in ("-n", "--number"):
+        words = words[1:]
+    return [(1, None)], words
+
+
+def _nl_options(words: List[str]) -> _Taken:
+    while words and words[0] in ("-ba", "--body-numbering=a", "-b"):
+        if words[0] == "-b" and words[1:2] != ["a"]:
+            return None
+        words = words[2 if words[0] == "-b" else 1:]
+    return [(1, None)], words
+
+
+def _bat_options(words: List[str]) -> _Taken:
+    cut: _Cut = (1, None)
+    while words and words[0].startswith("-") and words[0] != "--":
+        name, _, value = words[0].partition("=")
+        if name in ("-r", "--line-range", "-l", "--language"):
+            words = words if value else words[1:]
+            value = value or (words[0] if words else "")
+        if name in ("-r", "--line-range"):
+            low, colon, high = value.partition(":")
+            if not colon or not (low or "1").isdigit() or not (high or "1").isdigit():
+                return None
+            cut = (int(low or 1), int(high) if high else None)
+        elif name not in ("-n", "--number", "-p", "-pp", "--plain", "--paging", "--style", "--color", "--decorations",
+                          "-l", "--language", "-P"):
+            return None
+        words = words[1:]
+    return [cut], words
+
+
+def _sed_options(words: List[str]) -> _Taken:
+    if not words or words[0] not in ("-n", "-ne", "--quiet", "--silent"):
+        return None
+    script = words[1] if words[0] == "-ne" and len(words) > 1 else ""
+    words = words[2:] if script else words[1:]
+    while len(words) > 1 and words[0] == "-e":
+        script, words = f"{script};{words[1]}" if script else words[1], words[2:]
+    if not script and words:
+        script, words = words[0], words[1:]
+    script = script.replace(" ", "")
+    if not pattern("sed-ranges").match(script):
+        return None
+    cuts = [(int(low) if low != "$" else 0, None if "$" in (low, high) else int(high or low))
+            for low, high in pattern("sed-range").findall(script)]
+    rising = all(a[1] is not None and a[1] < b[0] for a, b in zip(cuts, cuts[1:]))
+    return cuts if rising and all(low for low, _ in cuts) else [(0, None)], words
+
+
+def _end_options(words: List[str], tail: bool) -> _Taken:
+    """head and tail: `-n N`, `-N`, `-nN`, `-c N`; tail also `-n +N` (from line N on)."""
+    count, lines = "10", True
+    if words and words[0] in ("-n", "-c", "--lines", "--bytes") and len(words) > 1:
+        count, lines, words = words[1], words[0] in ("-n", "--lines"), words[2:]
+    elif words and words[0].startswith("-") and words[0] != "--":
+        name, _, value = words[0].partition("=")
+        count = value if value else words[0].lstrip("-n") if not words[0].startswith(("--", "-c")) else words[0][2:]
+        if value and name not in ("--lines", "--bytes"):
+            return None
+        lines, words = not words[0].startswith(("-c", "--b")), words[1:]
+    if tail and lines and count[:1] == "+" and count[1:].isdigit():
+        return [(max(1, int(count[1:])), None)], words
+    if not (count.isdigit() and count.isascii()):
+        return None
+    return [(0, None) if tail else (1, int(count) if lines else None)], words
+
+
+_OPTIONS_OF: Dict[str, Callable[[List[str]], _Taken]] = {
+    "cat": _cat_options, "nl": _nl_options, "bat": _bat_options, "batcat": _bat_options, "sed": _sed_options,
+    "head": lambda words: _end_options(words, False), "tail": lambda words: _end_options(words, True),
+}
+
+
+def _braces(word: str) -> List[str]:
+    """The words that brace groups with commas stand for, [""] (no path) for any other brace; at most _PATH_CAP + 1."""
+    done: List[str] = []
+    todo = [word]
+    while todo and len(done) + len(todo) <= _PATH_CAP:
+        text = todo.pop(0)
+        group = pattern("brace-group").search(text)
+        if group:
+            todo[:0] = [text[:group.start()] + part + text[group.end():] for part in group[1].split(",")]
+        else:
+            done.append("" if "{" in text or "}" in text else text)
+    return done + [""] * bool(todo)
+
+
+# Words before a program that are not it, and how many words of their own follow each.
+_WRAPPERS = {"sudo": 0, "npx": 0, "bunx": 0, "time": 0, "nohup": 0, "env": 0, "exec": 0, "rtk": 0, "command": 0, "then": 0,
+             "do": 0, "if": 0, "else": 0, "!": 0, "{": 0, "(": 0, "timeout": 1, "nice": 0, "xvfb-run": 0, "stdbuf": 1}
+_RUNNERS = ("uv run", "poetry run", "pdm run", "hatch run", "python -m", "python3 -m", "pnpm exec", "pnpm dlx", "yarn dlx",
+            "npm exec", "bundle exec", "mise exec", "dotnet tool")
+_QUIET = ("cd", "echo", "printf", "true", "pwd", "sleep", "mkdir", "export", "source", ".", "set", "sort", "uniq", "fi", "done")
+_VERBS = ("git", "npm", "pnpm", "yarn", "bun", "cargo", "go", "gh", "docker", "kubectl", "make", "mise", "gradle", "mvn",
+          "dotnet", "mix", "tmux", "workmux", "herdr", "swift", "deno", "playwright", "python", "python3", "uv", "poetry")
+_VALUED = ("-C", "--filter", "-F", "--prefix", "--dir", "--cwd", "-p", "-w", "--workspace", "-g", "--glob", "-e", "-m",
+           "-A", "-B", "-t", "--type", "--include", "--exclude", "-k", "-o", "-f", "-s", "--signal", "-n", "-c")
+
+
+def _loose(command: str) -> List[List[List[str]]]:
+    """Statements of pipeline stages of words, quotes kept; nothing is rejected, what follows a here-document is not read."""
+    statements: List[List[List[str]]] = [[[]]]
+    for found in pattern("loose-word").finditer(command[:_COMMAND_CAP]):
+        text = found.group()
+        if found["here"]:
+            break
+        if not found["op"]:
+            statements[-1][-1].append(text)
+        elif text == "|":
+            statements[-1].append([])
+        else:
+            statements.append([[]])
+    return [stages for stages in statements if stages[0]]
+
+
+def _unquoted(word: str) -> str:
+    return word[1:-1] if len(word) > 1 and word[0] == word[-1] and word[0] in "'\"" else word
+
+
+def _plain_words(command: str) -> List[str]:
+    return [_unquoted(word) for stages in _loose(command) for stage in stages for word in stage]
+
+
+def _program(words: Sequence[str]) -> str:
+    """The program of a stage, after assignments and wrappers; with its verb where the verb says what it does."""
+    rest = [_unquoted(word) for word in words]
+    while rest:
+        name = rest[0].rsplit("/", 1)[-1]
+        if " ".join([name, *rest[1:2]]) in _RUNNERS:
+            rest = rest[2:]
+        elif name in _WRAPPERS or pattern("assignment").match(rest[0]):
+            rest = rest[1 + _WRAPPERS.get(name, 0):]
+            while rest and rest[0].startswith("-"):
+                rest = rest[2 if rest[0] in ("-s", "--signal", "-k", "-n") else 1:]
+        else:
+            break
+    if not rest:
+        return ""
+    name = rest[0].rsplit("/", 1)[-1]
+    if name in ("bash", "sh", "zsh") and len(rest) > 2 and rest[1].startswith("-") and rest[1].endswith("c"):
+        return next(iter(programs(rest[2])), name)
+    name = {"gradlew": "gradle", "mvnw": "mvn", "py.test": "pytest"}.get(name, name)
+    at = 1
+    while name in _VERBS and at < len(rest) and (rest[at].startswith("-") or rest[at] == "run"):
+        at += 2 if rest[at] in _VALUED else 1
+    return f"{name} {rest[at]}" if name in _VERBS and at < len(rest) else name
+
+
+def programs(command: str) -> List[str]:
+    """The programs of a command's pipelines, the first stage of each, with the verb: ["git diff"], ["npm test"].
+
+    `cd`, `echo` and their like are left out when something else runs. `bash -c '…'` counts as what it runs.
+    """
+    found = [_program(stages[0]) for stages in _loose(command)]
+    loud = [name for name in found if name and name.split(" ")[0] not in _QUIET]
+    return loud or [name for name in found if name]
+
+
+def bounded(command: str) -> bool:
+    """Whether the agent cut the output itself to at most 400 lines: `| head -N`, `| tail`, `sed -n 'a,bp'`, `head -N f`."""
+    total = 0
+    for stages in _loose(command):
+        if _program(stages[0]) in _QUIET:
+            continue
+        texts = [(_unquoted(word), "word") for word in stages[-1] if word not in ("2>/dev/null", "2>&1")]
+        parsed = _stage(texts)
+        if parsed is None:
+            return False
+        cuts = parsed[0]
+        name = texts[0][0].rsplit("/", 1)[-1]
+        if name == "tail" and cuts[0][0] == 0:
+            cuts = [(1, next((int(n) for n in map(_digits, (text for text, _ in texts[1:])) if n), 10))]
+        total += sum(_BOUND + 1 if last is None else last - first + 1 for first, last in cuts) * max(1, len(parsed[1]))
+    return 0 < total <= _BOUND or _shown_bound(command)
+
+
+def _shown_bound(command: str) -> bool:
+    shown = shown_by(command)
+    sizes = [item.last - item.first + 1 if item.first and item.last else _BOUND + 1 for item in shown or ()]
+    return 0 < sum(sizes) <= _BOUND
+
+
+def _digits(text: str) -> str:
+    return text.lstrip("-n") if text[:1] == "-" or text.isdigit() else ""
+
+
+def named_files(call: Any) -> List[str]:
+    """The single files that a command (a string) or a call's arguments (a mapping) name; folders and globs are none.
+
+    A word counts when its last part has an extension. A search's pattern and the values of options do not count.
+    """
+    if not isinstance(call, str):
+        value = call.get("paths") or [call.get("path") or call.get("file_path") or call.get("file") or ""]
+        words = [str(word) for word in value] if isinstance(value, (list, tuple)) else [str(value)]
+        return [word for word in words if pattern("file-word").match(word)] + named_files(str(call.get("command") or ""))
+    found: List[str] = []
+    for stages in _loose(call):
+        program = _program(stages[0])
+        words = [_unquoted(word) for word in stages[0]]
+        plain = [word for at, word in enumerate(words) if word[:1] != "-" and (not at or words[at - 1] not in _VALUED)]
+        skip = 2 if program in dict(_SHAPE_OF_PROGRAM)["search"] and "-e" not in words else 1
+        start = next((at for at, word in enumerate(plain) if program.startswith(word.rsplit("/", 1)[-1])), 0)
+        names = (word.partition("::")[0] for word in plain[start + skip:])
+        found.extend(name for name in names if len(name) <= _WIDTH and pattern("file-word").match(name))
+    return found
 
 
 # ---------------------------------------------------------------- blocks of code
 
 
-def blocks(doc: Doc) -> List[Block]:
-    """The blocks."""
-    return []
+class _Language(NamedTuple):
+    """How one language is cut into blocks: its family, its tokens that may hide brackets, its line comment."""
+
+    family: str  # indent, brace, end, sql
+    scan: str  # rule of strings and comments, "" when none are taken out
+    comment: str
+    methods: bool = False  # whether `name(…) {` without a keyword declares a function
+    brackets: str = "{([})]"  # openers, then closers in the same order
+
+
+# The keyword table: declaration rule `declare-NAME` of each language stands in _BLOCK_RULES.
+_LANGUAGES = {
+    "python": _Language("indent", "scan-triple", "#"),
+    "js": _Language("brace", "scan-js", "//", True),
+    "go": _Language("brace", "scan-c", "//"),
+    "rust": _Language("brace", "scan-c", "//"),
+    "java": _Language("brace", "scan-c", "//", True),
+    "kotlin": _Language("brace", "scan-c", "//"),
+    "c": _Language("brace", "scan-c", "//", True),
+    "csharp": _Language("brace", "scan-c", "//", True),
+    "swift": _Language("brace", "scan-c", "//"),
+    "scala": _Language("brace", "scan-c", "//"),
+    "php": _Language("brace", "scan-js", "//"),
+    "css": _Language("brace", "scan-css", "/*", brackets="{}"),
+    "bash": _Language("brace", "scan-hash", "#", brackets="{}"),
+    "ruby": _Language("end", "", "#"),
+    "lua": _Language("end", "scan-lua", "--"),
+    "elixir": _Language("end", "scan-triple", "#"),
+    "sql": _Language("sql", "scan-lua", "--"),
+}
+_W = r"[A-Za-z_$][\w$]*"
+_DOUBLE = r'"(?:[^"\\\n]|\\.)*"'
+_SINGLE = r"'(?:[^'\\\n]|\\.)*'"
+_BLOCK_RULES = (
+    # Strings and comments that end in their line, and `open`: what may run over lines. A brace counts inside `${ }` only.
+    Rule("scan-js", r"//.*|(?P<open>/\*|`)|" + _DOUBLE + "|" + _SINGLE + r"|(?P<brace>[{}])"
+         r"|(?<=[=(,:;!&|?\[{}])[ \t]{0,20}/(?![/*])(?:[^/\\\[\n]|\\.|\[(?:[^\]\\\n]|\\.){0,200}\]){1,400}/", "a = '}';", "a = b"),
+    Rule("scan-c", r"//.*|(?P<open>/\*|`|\"\"\"|\b[bc]?r#{0,8}\"|R\"\w{0,16}\(|@\")|" + _DOUBLE + r"|'(?:[^'\\]|\\[^']{1,10}|\\')'"
+         r"|(?P<brace>[{}])", "c = '{';", "fn f<'a>(x: &'a str)", re.A),
+    Rule("scan-css", r"(?P<open>/\*)|" + _DOUBLE + "|" + _SINGLE + r"|(?P<brace>[{}])", "content: '}'", "color: red"),
+    Rule("scan-hash", r"(?:^|(?<=[ \t;]))#.*|(?P<open>\Z\A)|" + _DOUBLE + r"|'[^'\n]*'|\\.|(?P<brace>[{}])", "x # {", "echo $#"),
+    Rule("scan-triple", r"#.*|(?P<open>\"\"\"|''')|" + _DOUBLE + "|" + _SINGLE + r"|(?P<brace>[{}])", 'x = """', "x = y"),
+    Rule("scan-lua", r"(?P<open>--\[\[|/\*)|--.*|" + _DOUBLE + r"|'[^'\n]*'|(?P<open2>\[\[)|(?P<brace>[{}])", "x = [[", "x = y[1]"),
+    Rule("template", r"\\.|`|\$\{", "a ${b}", "a $b"),
+    # The keyword table. Groups: key; name (the last group that took part); owner of a method that stands outside its type.
+    Rule("declare-python", r"(?P<key>(?:async[ \t]+)?def|class)[ \t]+(\w+)|(?P<const>[A-Za-z_]\w*)(?:[ \t]*:[^=\n]{1,200})?[ \t]*=(?!=)",
+         "async def main():", "definitely(x)", re.A),
+    Rule("declare-js", r"(?:(?:export|default|declare|abstract|async|public|private|protected|static|readonly|override)[ \t]+){0,8}"
+         r"(?:(?P<key>function\b[ \t]*\*?|class|interface|enum|const[ \t]+enum|namespace|module|type)[ \t]*\b(" + _W + r"(?:\.\w+)*)"
+         r"|(?P<const>const|let|var)[ \t]+(" + _W + r")|(" + _W + r"(?:\.[\w$]+){0,4})[ \t]*=[ \t]*(?:async[ \t]*)?(?P<arrow>function|\()"
+         r"|(?:exports|module\.exports)[ \t]*(?P<all>=))", "export async function load(x) {", "typeof x", re.A),
+    Rule("declare-go", r"(?P<key>func)[ \t]+(?:\([^()\n]{0,120}?\*?(?P<owner>\w+)(?:\[[^\]]{0,80}\])?\)[ \t]*)?(\w+)"
+         r"|(?P<type>type)[ \t]+(\w+|\()|(?P<const>var|const)[ \t]+(\w+|\()", "func (p *Parser) Feed(b []byte) int {", "funcs.Add(x)",
+         re.A),
+    Rule("declare-rust", r"(?:(?:pub(?:\([^)\n]{0,40}\))?|async|unsafe|default|const(?=[ \t]+(?:unsafe|async|fn))|extern)[ \t]+){0,6}"
+         r"(?:(?P<key>fn|struct|enum|trait|mod|union|type|macro_rules!)[ \t]+(\w+)|(?P<const>const|static)[ \t]+(?:mut[ \t]+)?(\w+)"
+         r"|(?P<impl>impl)\b(?:[^{\n]{0,300}?\bfor[ \t]+(?:[\w:]{0,80}::)?(\w+)|(?:<[^{\n]{0,200}?>)?[ \t]*(?:[\w:]{0,80}::)?(\w+)))",
+         "pub(crate) async fn run(x: u8) {", "fnord(x)", re.A),
+    Rule("declare-java", r"(?:(?:public|private|protected|static|final|abstract|sealed|strictfp|@\w+(?:\([^)\n]{0,200}\))?)[ \t]+){0,8}"
+         r"(?P<key>class|interface|@interface|enum|record)[ \t]+(\w+)", "public final class Parser {", "classes.add(x);", re.A),
+    Rule("declare-kotlin", r"(?:(?:public|private|protected|internal|open|abstract|override|suspend|inline|data|sealed|enum|annotation"
+         r"|companion|const|lateinit|operator|infix|tailrec|inner|value|@\w+(?:\([^)\n]{0,200}\))?)[ \t]+){0,8}(?:(?P<key>fun|class"
+         r"|interface|object|typealias)\b(?:[ \t]*<[^>\n]{0,200}>)?[ \t]*((?:[\w<>?]{1,80}\.)?\w*)|(?P<const>val|var)[ \t]+(\w+))",
+         "private suspend fun load(x: Int) {", "funny(x)", re.A),
+    Rule("declare-c", r"(?:(?:typedef|static|extern|inline|constexpr|template[ \t]*<[^>\n]{0,200}>|export)[ \t]+){0,6}(?P<key>struct|class"
+         r"|enum(?:[ \t]+class)?|union|namespace|@interface|@implementation|@protocol)\b(?:[ \t]+__\w+(?:\([^)\n]{0,80}\))?)?[ \t]*([\w:]*)"
+         r"(?=[^();=]*(?:\{|$))|#[ \t]*define[ \t]+(?P<const>\w+)|(?:(?:static|const|extern|unsigned|constexpr)[ \t]+){1,4}[\w:<>*, ]{0,80}?"
+         r"(?P<table>\w+)(?:\[[^\]\n]{0,40}\]){1,3}[ \t]*=", "typedef struct parser {", "structure(x);", re.A),
+    Rule("declare-csharp", r"(?:(?:public|private|protected|internal|static|sealed|abstract|partial|readonly|ref|file)[ \t]+){0,8}(?P<key>"
+         r"class|interface|struct|enum|record(?:[ \t]+(?:struct|class))?|namespace|delegate)[ \t]+([\w.]+)", "internal sealed class Foo",
+         "classes.Add(x);", re.A),
+    Rule("declare-swift", r"(?:(?:public|private|fileprivate|internal|open|static|final|override|mutating|lazy|weak|convenience|required"
+         r"|indirect|@\w+(?:\([^)\n]{0,200}\))?)[ \t]+){0,8}(?:(?P<key>func|class|struct|enum|protocol|extension|actor|typealias)[ \t]+"
+         r"([^\s(<{:]+)|(?P<init>init|deinit|subscript)\b[?!]?[ \t]*[({<]|(?P<const>let|var)[ \t]+(\w+))", "public func load(_ x: Int) {",
+         "function()", re.A),
+    Rule("declare-scala", r"(?:(?:private|protected|override|final|sealed|abstract|implicit|lazy|case|inline|@\w+)(?:\[\w+\])?[ \t]+){0,8}"
+         r"(?:(?P<key>def|class|object|trait|enum|extension|package[ \t]+object)[ \t]+([^\s(\[:={]+)|(?P<const>val|var|type)[ \t]+(\w+))",
+         "case class Point(x: Int)", "defer(x)", re.A),
+    Rule("declare-php", r"(?:(?:abstract|final|public|protected|private|static|readonly)[ \t]+){0,6}(?:(?P<key>function|class|interface|trait"
+         r"|enum|namespace)[ \t]+&?(\w+)|(?P<const>const|\$\w+[ \t]*(?==))[ \t]*(\w*))", "public static function load($x)", "functions($x);",
+         re.A),
+    Rule("declare-css", r"(?!\})([^{}]{1,200}?)[ \t]*(?P<rule>\{)", ".card > a:hover {", "color: red;"),
+    Rule("declare-bash", r"(?P<key>function)[ \t]+([\w:.-]+)|([\w:.-]+)[ \t]*(?P<call>\()\)", "deploy() {", "deploy (x)", re.A),
+    Rule("declare-ruby", r"(?P<key>def|class|module)[ \t]+((?:self\.)?[\w:]+[?!=]?)|(?P<test>describe|context|it|specify)\b[ \t]*\(?[ \t]*"
+         r"([^#\n]{1,120}?)\)?[ \t]+(?:do|\{)(?![\w])|(?P<const>[A-Z][A-Z0-9_]+)[ \t]*=", "def self.load(x)", "default = 1", re.A),
+    Rule("declare-lua", r"(?:local[ \t]+)?(?P<key>function)[ \t]+([\w.:]+)|(?:local[ \t]+)?([\w.]+)[ \t]*=[ \t]*(?P<value>function)\b"
+         r"|(?:local[ \t]+)?(?P<const>\w+)[ \t]*=[ \t]*\{[ \t]*$", "local function load(x)", "functional(x)", re.A),
+    Rule("declare-elixir", r"(?P<key>defmodule|defprotocol|defimpl|defmacrop?|defp?|defguardp?|defdelegate)[ \t(]+([\w.?!]+)"
+         r"|(?P<test>describe|test|schema|setup)\b[ \t]*([^#\n]{0,120}?),?[ \t]*(?:%\{[^\n]{0,120}\}[ \t]*)?do$"
+         r"|@(?P<const>[a-z]\w*)[ \t]+(?=[\[%~{])", "defp load(x) do", "default(x)", re.A),
+    Rule("declare-sql", r"(?P<key>create(?:[ \t]+or[ \t]+replace)?(?:[ \t]+(?:global|temp|temporary|unique|materialized|external|definer[ \t]*="
+         r"[ \t]*\S{1,80})){0,3}[ \t]+\w+|alter[ \t]+\w+|drop[ \t]+\w+|insert[ \t]+into|update|delete[ \t]+from|merge[ \t]+into|with"
+         r"|select|grant|comment[ \t]+on[ \t]+\w+|do|begin|declare|copy)\b(?:[ \t]+(?:if[ \t]+not[ \t]+exists|if[ \t]+exists|only"
+         r"|concurrently))*[ \t]*([^\s(;]{0,120})", "CREATE TABLE IF NOT EXISTS users (", "created_at timestamptz,", re.A | re.I),
+    # `name(…) {`: words of a type, a name, an opening parenthesis; the caller checks what follows.
+    Rule("declare-method", r"(?:[\w<>\[\],.&*:?~@|$]{1,200}[ \t]+){0,6}?[*&]{0,2}((?:\w+::){0,4}(?:operator[^\s\w(]{1,3}|operator\(\)|[#~]?"
+         + _W + r"))[ \t]*(?:<[^()\n]{0,200}>)?\(", "static int load(const char *x) {", "x = y(z)", re.A),
+    Rule("control-word", r"[}\s]*(?:return|else|if|for|foreach|while|do|switch|catch|finally|new|throw|case|await|yield|typeof|delete"
+         r"|using|lock|synchronized|fixed|when|super|sizeof|defined|assert|try|goto|default|in|of|void[ \t]+0)\b", "else if (x) {",
+         "format(x) {", re.A),
+    Rule("test-call", r"(?P<key>describe|it|test|suite|context)(?:\.\w+){0,3}\([ \t]*[\"'`]([^\"'`\n]{1,120})", "it('loads', () => {",
+         "item('x')", re.A),
+    Rule("type-word", r"(?:[\w!]+[ \t]+)*?(?:class|interface|@interface|enum|record|struct|trait|impl|namespace|mod|module|object|protocol"
+         r"|extension|actor|union|type|package|describe|suite|context|defmodule|defprotocol|defimpl|@implementation|@protocol|declare)\b",
+         "abstract class", "function", re.A),
+    Rule("import", r"(?:export[ \t]+)?(?:import|from|use|using|require|require_relative|include|alias|package|open|pub use|extern crate)\b"
+         r"(?![ \t]*[=:.])|#[ \t]*(?:include|import|pragma)|(?:const|let|var)[ \t].{1,200}?=[ \t]*require\(|@(?:import|use)\b|mod \w+;",
+         "from a import b", "important = 1", re.A),
+    Rule("any-declaration", r"(?:(?:export|pub|public|private|protected|static|async|abstract|final|local|default|override)[ \t]+){0,5}"
+         r"(?:def|class|function|func|fn|interface|struct|enum|trait|impl|type|module|namespace|import|package|use|using|fun|defmodule|defp)"
+         r"[ \t]+[\w{(*\"'.@&]|#include[ \t]*[<\"]|(?:const|let|var)[ \t]+[\w{\[]{1,80}.{0,80}=|from[ \t]+[\w.]+[ \t]+import"
+         r"|CREATE[ \t]+(?:OR|TABLE|FUNCTION)", "export const load = async () => {", "The class was fun.", re.A),
+    Rule("end-inline", r"(?:.*[;\s])?end[ \t]*$|.*,[ \t]*do:|[^=\n]{0,200}\)[ \t]*=[ \t]|def[ \t]+[\w.?!]+[ \t]+=[ \t]", "def x; end",
+         "def x(a)", re.A),
+    Rule("preprocessor", r"#[ \t]*(?P<word>if|el|endif)", "#ifdef A", "#include <a>", re.A),
+)
+_LONG_CODE = 10_000  # characters; a longer line is data: it is not scanned and counts as one without brackets
+_CONSTANT = 4  # lines from which a constant is a block, as the reference
+_SIGNATURE = 6  # lines of a signature that an outline shows at most
+_LOOKAHEAD = 40  # lines in which a signature must reach its brace
+_INSIDE = '"'  # stands for a line inside a string that runs over lines
+
+
+def _closer(opener: str, template: bool) -> str:
+    """What ends the stretch that `opener` begins; "``" stands for a template literal, which may hold code in `${ }`."""
+    if opener == "`" and template:
+        return "``"
+    if opener.startswith("R"):
+        return ")" + opener[2:-1] + '"'
+    if opener in ("--[[", "[["):
+        return "]]"
+    if "r" in opener:
+        return '"' + "#" * opener.count("#")
+    return {"/*": "*/", '@"': '"'}.get(opener, opener)
+
+
+def _strip(line: str, stack: List[str], scan: str) -> str:
+    """One line without strings and comments; `stack` holds what is open across lines, and is changed."""
+    out: List[str] = []
+    at = 0
+    while at < len(line):
+        top = stack[-1] if stack else ""
+        if top not in ("", "}", "``"):
+            end = line.find(top, at)
+            if end < 0:
+                break
+            at = end + len(top)
+            stack.pop()
+            continue
+        found = pattern("template" if top == "``" else scan).search(line, at)
+        if not top:
+            out.append(line[at:found.start()] if found else line[at:])
+        if not found:
+            break
+        at = found.end()
+        sign = found.group()
+        if top == "``":
+            if sign == "`":
+                stack.pop()
+            elif sign == "${":
+                stack.append("}")
+        elif found.lastgroup in ("open", "open2"):
+            stack.append(_closer(sign, scan == "scan-js"))
+        elif found.lastgroup == "brace":
+            if not top:
+                out.append(sign)
+            elif sign == "{":
+                stack.append("}")
+            else:
+                stack.pop()
+    return "".join(out)
+
+
+def _clean(lines: Sequence[str], language: _Language) -> List[str]:
+    """The lines without strings and comments; "" for a comment, _INSIDE for the inside of a string over lines."""
+    if not language.scan:
+        return ["" if line.lstrip().startswith(language.comment) else line[:_LONG_CODE] for line in lines]
+    out: List[str] = []
+    stack: List[str] = []
+    scan = pattern(language.scan)
+    openers = _OPENERS[language.scan]
+    quick = language.family in ("indent", "end")  # these are cut by indentation: a string of one line cannot mislead
+    for line in lines:
+        if len(line) > _LONG_CODE:
+            out.append(_INSIDE)
+        elif stack or any(map(line.__contains__, openers)):
+            inside = bool(stack) and stack[0] != "*/"
+            text = _strip(line, stack, language.scan)
+            out.append(text if text.strip() or not inside else _INSIDE)
+        elif language.comment in line and line.lstrip().startswith(language.comment):
+            out.append("")
+        elif not quick and ("'" in line or '"' in line or "/" in line or "#" in line):
+            out.append(scan.sub(_kept_brace, line))
+        else:
+            out.append(line)
+    return out
+
+
+_OPENERS = {
+    "scan-js": ("`", "/*"), "scan-c": ("`", "/*", '"""', 'r"', "r#", 'R"', '@"'), "scan-css": ("/*",), "scan-hash": (),
+    "scan-triple": ('"""', "'''"), "scan-lua": ("[[", "/*"),
+}
+
+
+def _kept_brace(found: "re.Match[str]") -> str:
+    return found.group() if found.lastgroup == "brace" else ""
+
+
+class _Found(NamedTuple):
+    """A declaration: its block [start, end) with leading comments, its signature [line, body), depth and names."""
+
+    start: int
+    line: int
+    body: int
+    end: int
+    depth: int
+    name: str
+    kind: str
+
+
+class _Open(NamedTuple):
+    start: int
+    line: int
+    body: int
+    level: int
+    name: str
+    kind: str
+    at: int  # its place in the list of what was found
+
+
+class _Stack:
+    """The blocks that are open while lines are read one by one, and those that are done, in order of their starts."""
+
+    def __init__(self) -> None:
+        self.open: List[_Open] = []
+        self.done: List[_Found] = []
+
+    def push(self, start: int, line: int, body: int, level: int, name: str, kind: str) -> None:
+        owner = self.open[-1].name if self.open else ""
+        full = f"{owner}.{name}" if owner and not name.startswith(owner + ".") else name
+        self.open.append(_Open(start, line, body, level, full, kind, len(self.done)))
+        self.done.append(_Found(start, line, body, body, len(self.open) - 1, full, kind))
+
+    def pop(self, end: int) -> None:
+        last = self.open.pop()
+        self.done[last.at] = self.done[last.at]._replace(end=max(end, last.body))
+
+    def kind(self) -> str:
+        return self.open[-1].kind if self.open else "class"
+
+
+def _named(found: "re.Match[str]") -> Tuple[str, str]:
+    """(name, kind) of a match of a declaration rule."""
+    groups = found.groupdict()
+    name = (found[found.lastindex or 0] or "").strip().replace("::", ".")
+    first = next(iter(word for word in groups.values() if word), "")
+    if groups.get("owner"):
+        name = f"{groups['owner']}.{found[found.lastindex or 0]}"
+        first = "func"
+    if any(groups.get(key) for key in ("const", "table", "all")):
+        return name if name not in ("", "=", "(") else first, "constant"
+    for key in ("call", "arrow", "value", "rule"):  # the name stands before the word that makes it a declaration
+        if groups.get(key):
+            name = next(word for word in found.groups() if word)
+            return name.strip(), "function" if key != "rule" else "section"
+    return name if name not in ("", "(") else first, "class" if pattern("type-word").match(first) else "function"
+
+
+def _levels(clean: Sequence[str], language: _Language) -> List[int]:
+    """How many brackets are open after each line; `#else` starts again where its `#if` stood."""
+    half = len(language.brackets) // 2
+    openers, closers = language.brackets[:half], language.brackets[half:]
+    out: List[int] = []
+    level = 0
+    saved: List[int] = []
+    for line in clean:
+        for sign in openers:
+            level += line.count(sign)
+        for sign in closers:
+            level -= line.count(sign)
+        if line[:1] == "#":
+            word = pattern("preprocessor").match(line)
+            if word and word["word"] == "if":
+                saved.append(level)
+            elif word and saved:
+                level = saved[-1] if word["word"] == "el" else saved.pop() * 0 + level
+        out.append(level)
+    return out
+
+
+def _body(clean: Sequence[str], levels: Sequence[int], line: int, before: int) -> Tuple[int, bool]:
+    """(first line after the signature that starts at `line`, whether a body in braces follows)."""
+    for at in range(line, min(line + _LOOKAHEAD, len(clean))):
+        text = clean[at].rstrip()
+        if text.endswith("{") and levels[at] == before + 1:
+            return at + 1, True
+        if levels[at] <= before:
+            if text.endswith((";", "}", ",")):
+                return at + 1, "{" in text
+            after = next((n for n in range(at + 1, min(at + 4, len(clean))) if clean[n].strip()), at)
+            # a brace on a line of its own, or a lone `where` or `:` between
+            return (after + 1, True) if after > at and clean[after].lstrip()[:1] == "{" else (at + 1, "{" in text)
+    return line + 1, levels[line] > before
+
+
+_Declared = Tuple[str, str, int]  # (name, kind, first line after the signature)
+
+
+def _keyed(found: "re.Match[str]", text: str, body: int, opened: bool, inner: bool) -> Optional[_Declared]:
+    """A declaration with a keyword; None for local variables, and for what only looks like one."""
+    name, kind = _named(found)
+    groups = found.groupdict()
+    lambdas = "=>" in text or "function" in text
+    if groups.get("arrow") and not lambdas or kind == "class" and text.endswith(","):
+        return None
+    if kind == "constant" and lambdas and opened:
+        kind = "function"
+    local = kind == "constant" or groups.get("const") or groups.get("arrow")
+    return None if inner and local and (kind == "constant" or not opened) else (name, kind, body)
+
+
+def _brace_declaration(
+    lines: Sequence[str], clean: Sequence[str], levels: Sequence[int], at: int, rule: str, inside: str
+) -> Optional[_Declared]:
+    """What line `at` declares; `inside`: the kind of the block around it."""
+    text = clean[at].strip()
+    before = levels[at - 1] if at else 0
+    found = pattern(rule).match(text)
+    if found:
+        body, opened = _body(clean, levels, at, before)
+        joined = " ".join(clean[at:min(body, at + _SIGNATURE)]).strip()
+        return _keyed(found, joined, body, opened, inside == "function")
+    script = rule == "declare-js"
+    if script and text.endswith("{"):
+        found = pattern("test-call").match(lines[at].strip())
+        if found:
+            return f"{found['key']} {found[2]}", "class" if pattern("type-word").match(text) else "function", at + 1
+    methods = _LANGUAGES[rule[8:]].methods and "(" in text and (script or inside != "function")
+    found = pattern("declare-method").match(text) if methods and not pattern("control-word").match(text) else None
+    if not found:
+        return None
+    body, opened = _body(clean, levels, at, before)
+    ends = clean[body - 1].rstrip()
+    typed = found.start(1) > 0
+    prototype = not script and typed and not opened and ends.endswith((";", "=> \"\"")) and "=" not in text[:found.end()]
+    called = levels[body - 1] <= before and not typed and ends.endswith((";", ","))
+    return (found[1].replace("::", "."), "function", body) if (opened and not called) or prototype else None
+
+
+def _brace_blocks(lines: Sequence[str], clean: Sequence[str], language: str) -> List[_Found]:
+    """Declarations of the brace family, by counting brackets; a fragment may close more than it opens."""
+    levels = _levels(clean, _LANGUAGES[language])
+    rule = f"declare-{language}"
+    stack = _Stack()
+    pending, base, before = -1, 0, 0  # first line of the comments and annotations that lead, and the level they stand at
+    for at, text in enumerate(clean):
+        bare = text.strip()
+        if not bare:
+            pending = -1 if not lines[at].strip() else at if pending < 0 else pending
+            base = before
+        else:
+            sign = bare[0]
+            found = None
+            if sign not in "}])>|&" and text is not _INSIDE:
+                found = _brace_declaration(lines, clean, levels, at, rule, stack.kind())
+            if found:
+                if not text[0].isspace():  # a scanner that was misled starts again at a declaration in column 0
+                    while stack.open and _indented(lines, stack.open[-1]):
+                        stack.pop(pending if pending >= 0 else at)
+                        before = min(before, stack.open[-1].level if stack.open else before)
+                stack.push(pending if pending >= 0 else at, at, found[2], before, found[0], found[1])
+                pending = -1
+            elif sign in "@[#" or bare.startswith("template"):
+                pending, base = (at, before) if pending < 0 else (pending, base)
+            elif before <= base:
+                pending = -1
+        before = levels[at]
+        while stack.open and before <= stack.open[-1].level and at + 1 >= stack.open[-1].body:
+            stack.pop(at + 1)
+    return _finished(stack, lines)
+
+
+def _indented(lines: Sequence[str], block: _Open) -> bool:
+    """Whether an open block stands in column 0 with an indented body: a declaration in column 0 cannot be inside it."""
+    body = next((line for line in lines[block.body:block.body + 5] if line.strip()), "")
+    return not lines[block.line][:1].isspace() and body[:1].isspace() and block.kind == "function"
+
+
+def _finished(stack: _Stack, lines: Sequence[str]) -> List[_Found]:
+    end = len(lines)
+    while end and not lines[end - 1].strip():
+        end -= 1
+    while stack.open:
+        stack.pop(end)
+    return stack.done
+
+
+def _balanced(clean: Sequence[str], line: int) -> int:
+    """The line after the one in which the round and square brackets that open at `line` are closed again."""
+    level = 0
+    for at in range(line, min(line + _LOOKAHEAD, len(clean))):
+        text = clean[at]
+        level += text.count("(") + text.count("[") - text.count(")") - text.count("]")
+        if level <= 0:
+            return at + 1
+    return line + 1
+
+
+def _indent_blocks(lines: Sequence[str], clean: Sequence[str], language: str) -> List[_Found]:
+    """Declarations of the families `indent` (Python) and `end`: a block ends by indentation, or at its own `end`."""
+    ends = _LANGUAGES[language].family == "end"
+    match = pattern(f"declare-{language}").match
+    stack = _Stack()
+    pending, base, last = -1, 0, 0  # as above; the line after the last line of code
+    for at, text in enumerate(clean):
+        if text is _INSIDE:
+            last = at + 1
+            continue
+        bare = text.strip()
+        if not bare:
+            pending = -1 if not lines[at].strip() else at if pending < 0 else pending
+            base = len(lines[at]) - len(lines[at].lstrip())
+            continue
+        indent = len(text) - len(text.lstrip())
+        found = match(bare)
+        if found and found.groupdict().get("const") and stack.kind() != "class":
+            found = None
+        closing = bare[0] in ")]}" or ends and bare[:3] == "end" and not bare[3:4].isalnum()
+        last = _close(stack, indent, at, last, closing, ends and not found)
+        if found:
+            name, kind = _named(found)
+            inline = ends and pattern("end-inline").match(bare)
+            stack.push(pending if pending >= 0 else at, at, at + 1 if kind == "constant" else _balanced(clean, at), indent, name,
+                       kind)
+            if inline:
+                stack.pop(at + 1)
+            pending = -1
+        elif bare[0] == "@":
+            pending, base = (at, indent) if pending < 0 else (pending, base)
+        elif not closing and indent <= base:
+            pending = -1
+        last = at + 1 if pending < 0 else last
+    return _finished(stack, lines)
+
+
+def _close(stack: _Stack, indent: int, at: int, last: int, closing: bool, only_end: bool) -> int:
+    """Close the blocks that the line `at` of this indentation ends; returns the line after the last line of code.
+
+    only_end: in the `end` family nothing but an `end` or a declaration closes (texts in the body may be indented less).
+    """
+    while stack.open and indent <= stack.open[-1].level and at >= stack.open[-1].body:
+        top = stack.open[-1]
+        if closing and indent == top.level:
+            if only_end:
+                stack.pop(at + 1)
+            break
+        if only_end and not closing:
+            break
+        stack.pop(last)
+    return last
+
+
+def _sql_blocks(lines: Sequence[str], clean: Sequence[str], language: str) -> List[_Found]:
+    """SQL statements: to the `;` at a line's end, outside `$$` and outside a body that runs to its END."""
+    stack = _Stack()
+    pending, dollars, body = -1, 0, False
+    for at, text in enumerate(clean):
+        bare = text.strip()
+        if not bare:
+            pending = -1 if not lines[at].strip() else at if pending < 0 else pending
+            continue
+        found = pattern("declare-sql").match(bare) if not stack.open else None
+        if found:
+            kind = " ".join(found["key"].lower().split())
+            name = found[2].strip('"`[]') or kind
+            stack.push(pending if pending >= 0 else at, at, at + 1, 0, name, "class" if "table" in kind else "function")
+            dollars, body = 0, False
+        pending = -1
+        dollars += bare.count("$$")
+        word = bare[:6].upper()
+        body = (body or word[:5] == "BEGIN" and bare[5:6] != ";") and word[:3] != "END" and not dollars
+        if stack.open and bare.endswith(";") and not dollars % 2 and not body:
+            stack.pop(at + 1)
+    return _finished(stack, lines)
+
+
+_CUT_BY = {"brace": _brace_blocks, "indent": _indent_blocks, "end": _indent_blocks, "sql": _sql_blocks}
+
+
+def _guessed(lines: Sequence[str]) -> str:
+    """The language of code whose path says nothing, by its shebang or its first declarations; "" when not code."""
+    head = lines[0] if lines else ""
+    if head.startswith("#!"):
+        return next((name for word, name in (("python", "python"), ("node", "js"), ("ruby", "ruby"), ("sh", "bash"))
+                     if word in head), "")
+    rows = [line.strip() for line in lines[:300]]
+    found = [row for row in map(pattern("declare-python").match, rows) if row and row["key"]]
+    if sum(1 for row in found if row.string.endswith((":", "("))) >= 2:
+        return "python"
+    return "js" if sum(1 for row in rows if row.endswith(("{", "};", "}", ";"))) > 0.3 * len(rows) else ""
+
+
+def _declared(doc: Doc) -> List[_Found]:
+    """The declarations of a code text in order of their lines; read once for blocks and signatures."""
+    if "declared" not in doc.memo:
+        language = doc.language if doc.language in _LANGUAGES else _guessed(doc.bare)
+        row = _LANGUAGES.get(language)
+        doc.memo["declared"] = _CUT_BY[row.family](doc.bare, _clean(doc.bare, row), language) if row else []
+    found: List[_Found] = doc.memo["declared"]
+    return found
 
 
 def signatures(doc: Doc) -> List[int]:
-    """The lines."""
-    return []
+    """The 0-based lines that an outline of code shows, ascending.
+
+    Every declaration at any depth with its signature (at most 6 lines) and its decorators, and the first line of each
+    constant outside functions; no comments, imports or local variables. Empty for what is not code.
+    """
+    keep: Set[int] = set()
+    for item in _declared(doc) if doc.shape in _CODE_SHAPES else ():
+        lead = (doc.bare[at].lstrip()[:1] for at in range(item.start, item.line))
+        keep.update(item.start + at for at, sign in enumerate(lead) if sign in ("@", "["))
+        keep.update(range(item.line, min(item.line + _SIGNATURE, max(item.body, item.line + 1))))
+    return sorted(keep)
+
+
+_CODE_SHAPES = ("read", "display", "edit")
+
+
+def blocks(doc: Doc) -> List[Block]:
+    """The named line ranges of an output that can be put back whole, in order, nested or disjoint, never crossing.
+
+    Code: functions, classes, constants of 4 and more lines at every depth, with the comments and decorators that lead
+    them, under their qualified names; `header` for the lines with imports before them; what stands between at depth 0
+    under its first line. Everything else: see `_SECTIONS_OF`. A text of one line has none.
+    """
+    if len(doc.lines) < 2:
+        return []
+    if doc.shape in _CODE_SHAPES:
+        found = [Block(item.name, item.start, item.end, item.depth, item.kind) for item in _declared(doc)
+                 if item.kind != "constant" or item.end - item.line >= _CONSTANT]
+        if found:
+            return _with_gaps(doc, found)
+    cut = _SECTIONS_OF.get(doc.shape, _paragraphs)
+    return cut(doc.bare, doc.language) if len(doc.lines) > 1 else []
+
+
+def _with_gaps(doc: Doc, found: Sequence[Block]) -> List[Block]:
+    """The blocks with what stands between them at depth 0: `header` where it imports, else named by its first line."""
+    out: List[Block] = []
+    at = header_lines(doc.lines)
+    imports = pattern("import")
+    for block in (*found, Block("", len(doc.lines), len(doc.lines))):
+        if not block.depth:
+            rows = [line for line in range(at, block.start) if doc.bare[line].strip()]
+            if rows and any(imports.match(doc.bare[line].lstrip()) for line in rows) and not out:
+                out.append(Block("header", rows[0], rows[-1] + 1, 0, "header"))
+            elif len(rows) > 1:
+                out.append(Block(doc.bare[rows[0]].strip()[:_NAME], rows[0], rows[-1] + 1))
+            at = max(at, block.end)
+        if block.name:
+            out.append(block)
+    return out
 
 
 # ---------------------------------------------------------------- sections of everything else
+
+_NAME = 120  # characters of a section's name, as the reference
+_SECTION = 3  # lines; a shorter section joins the one before it, as the reference
+_CHUNK = 50  # lines of a chunk where nothing marks a section, as the reference
+_SECTION_RULES = (
+    Rule("atx", r" {0,3}(#{1,6})[ \t]+(\S.{0,400})", "## Usage", "#!/bin/sh"),
+    Rule("underline", r"([=\-~^\"'*+#`])\1{2,}[ \t]*$", "=====", "=== a"),
+    Rule("fence", r"[ \t]{0,8}(?:```|~~~)", "```python", "`x`"),
+    Rule("table-head", r"\[\[?([^\[\]\n]{1,200})\]?\][ \t]*(?:#.*)?$", "[tool.ruff]", "x = [1]"),
+    Rule("key-line", r"(?:- )?(?:\"([^\"\n]{1,200})\"|([\w./@$-]{1,200}))[ \t]*:(?:[ \t]|$)|([{\[])[ \t]*$|<([A-Za-z][\w:.-]{0,80})[^<]*$"
+         r"|- (\S.{0,200})|([\w-]{1,80}(?:[ \t]+\"[^\"]{0,200}\"){0,3})[ \t]*[{]$|([\w./%-]{1,200})[ \t]*:[^=]*$", '"scripts": {', "}, 1", re.A),
+    Rule("hunk", r" {0,2}(@@ -\d+(?:,\d+)?(?: \+\d+(?:,\d+)?)? ?(?:@@.{0,200})?)", "@@ -1,4 +1,6 @@ def f():", "@@ x", re.A),
+    Rule("patch-file", r"diff --(?:git (?:\"?a/)?(?P<a>.{0,300}?)\"? \"?(?:b/)?(?P<b>[^\"\s]{1,300})\"?$|(?:cc|combined) (?P<c>\S{1,300}))"
+         r"|Index: (?P<d>\S{1,300})", "diff --git a/x.py b/x.py", "diff --stat"),
+    Rule("section-mark", r"(?:\*{3,}|-{3,}|_{3,}|={3,}|#{3,}|⎯{3,})|(?:\$ |COMMAND|URL|EXIT|FILE|STEP|TEST|RUN|Traceback \(most recent"
+         r"|(?:Error|ERROR|Warning|WARNING)\b|--- (?:FAIL|PASS|SKIP)|(?:FAIL|PASS|FAILED) +\S|● |Running |Collecting |Installing "
+         r"|Processing )|[A-Z][A-Z _-]{2,40}:[ \t]*\S|\[[^\[\]\n]{1,120}\][ \t]*$|#{1,6} \S", "COMMAND: ls", "a COMMAND: ls", re.A),
+    Rule("bar-only", r"[\s{}\[\]()=*_~#`⎯\-]*$", "======", "=== a"),
+)
+_Cut2 = Sequence[str]
+
+
+def _sections(starts: Sequence[Tuple[int, str]], total: int, kind: str = "section", least: int = 1) -> List[Block]:
+    """Blocks from their first lines to the next one; a section of fewer than `least` lines joins the one before."""
+    out: List[Block] = []
+    for (start, name), end in zip(starts, [start for start, _ in starts[1:]] + [total]):
+        if out and end - start < least:
+            out[-1] = out[-1]._replace(end=end)
+        elif end > start:
+            out.append(Block(name.strip()[:_NAME], start, end, 0, kind))
+    return out
+
+
+def _headings(lines: Sequence[str], language: str) -> List[Block]:
+    """Markdown and reST: a section runs to the next heading of its level or above; headings in code fences are none."""
+    stack = _Stack()
+    fenced = False
+    signs: List[str] = []  # reST: a level is a sign, in the order they appear
+    if not pattern("atx").match(lines[0]):
+        stack.push(0, 0, 1, 9, next((line.strip()[:_NAME] for line in lines if line.strip()), ""), "section")
+    for at, line in enumerate(lines):
+        if pattern("fence").match(line):
+            fenced = not fenced
+        atx = None if fenced or "#" not in line[:4] else pattern("atx").match(line)
+        below = lines[at + 1] if at + 1 < len(lines) and not fenced else ""
+        under = pattern("underline").match(below) if below[:1] * 3 == below[:3] and line.strip() and line[0].isalnum() else None
+        if not atx and not (under and len(below.rstrip()) >= 0.6 * len(line.rstrip())):
+            continue
+        level = len(atx[1]) if atx else 0
+        if under and not atx:
+            signs += [] if under[1] in signs else [under[1]]
+            level = signs.index(under[1]) + 1
+        while stack.open and stack.open[-1].level >= level:
+            stack.pop(at)
+        name = atx[2].strip(" #\r") if atx else line.strip()
+        stack.open.append(_Open(at, at, at + 1, level, name[:_NAME], "section", len(stack.done)))
+        stack.done.append(_Found(at, at, at + 1, at + 1, len(stack.open) - 1, name[:_NAME], "section"))
+    found = [Block(item.name, item.start, item.end, item.depth, "section") for item in _finished(stack, lines)]
+    return found if len(found) > 1 else _paragraphs(lines, language)
+
+
+def _keys(lines: Sequence[str], language: str) -> List[Block]:
+    """JSON, YAML, XML, Makefile: a key and what is indented under it, nested; TOML and INI: tables."""
+    tables = [(at, found[1]) for at, found in ((at, pattern("table-head").match(line)) for at, line in enumerate(lines)
+                                                if line[:1] == "[") if found]
+    if tables:
+        return _sections(([(0, lines[0])] if tables[0][0] else []) + tables, len(lines), "key")
+    stack = _Stack()
+    last = 0
+    for at, line in enumerate(lines):
+        bare = line.strip()
+        if not bare:
+            continue
+        indent = len(line) - len(line.lstrip())
+        closing = bare[0] in "}])" or bare.startswith("</")
+        while stack.open and indent <= stack.open[-1].level:
+            if closing and indent == stack.open[-1].level:
+                stack.pop(at + 1)
+                break
+            stack.pop(last)
+        last = at + 1
+        found = None if closing or bare in "{[" and not at or len(bare) > _WIDTH else pattern("key-line").match(bare)
+        if found:
+            name = found[found.lastindex or 0]
+            name = (lines[at + 1].strip().rstrip(",") if name in "{[" and at + 1 < len(lines) else name)[:_NAME]
+            stack.push(at, at, at + 1, indent, name, "key")
+    found_keys = [Block(item.name[:_NAME], item.start, item.end, item.depth, "key") for item in _finished(stack, lines)]
+    # keys of one line are shown by the outline; inner ones count from a few lines on
+    kept = [block for block in found_keys if block.end - block.start >= (_CONSTANT if block.depth else 2)]
+    return kept if kept else _paragraphs(lines, language)
+
+
+def _groups(lines: Sequence[str], language: str) -> List[Block]:
+    """Search results: the rows of one file, or a heading and the rows under it; `--` ends a group."""
+    starts: List[Tuple[int, str]] = []
+    path = ""
+    fresh = True
+    for at, line in enumerate(lines):
+        cut = line[:_WIDTH]
+        row = pattern("path-row").match(cut) or pattern("context-row").match(cut)
+        name = row[1] if row else "" if not cut.strip() or pattern("number-row").match(cut) else cut.rstrip(": \r")
+        if cut == "--":
+            fresh = True
+        elif row and (name != path or fresh) or not row and name and pattern("path-only").match(name):
+            starts.append((at, name))
+            path, fresh = name, False
+    starts = [(0, starts[0][1] if starts else ""), *starts[1:]]
+    return _sections(starts, len(lines), "group") if len(starts) > 1 else _paragraphs(lines, language)
+
+
+def _patches(lines: Sequence[str], language: str) -> List[Block]:
+    """A diff: its files and, inside them, their hunks; what stands before the first file is a section."""
+    files: List[Tuple[int, str]] = []
+    for at, line in enumerate(lines):
+        found = pattern("patch-file").match(line[:LONG_LINE]) if line[:5] in ("diff ", "Index") else None
+        if found or line[:4] == "--- " and lines[at + 1:at + 2] and lines[at + 1][:4] == "+++ " and not _headed(lines, at):
+            name = next((found[key] for key in "bcda" if found[key]), "") if found else lines[at + 1][4:].split("\t")[0]
+            files.append((at, name[2:] if not found and name[:2] == "b/" else name))
+    if not files or files[0][0]:
+        files.insert(0, (0, next((line for line in lines if line.strip()), "")))
+    out: List[Block] = []
+    for block in _sections(files, len(lines), "file"):
+        hunks = [(at, f"{block.name} {found[1]}") for at, found in (
+            (at, pattern("hunk").match(lines[at][:_WIDTH])) for at in range(block.start, block.end) if "@@" in lines[at][:6])
+            if found]
+        out += [block, *(hunk._replace(depth=1) for hunk in _sections(hunks, block.end, "hunk"))]
+    return out if len(out) > 1 else []
+
+
+def _headed(lines: Sequence[str], at: int) -> bool:
+    """Whether the `---` line belongs to a `diff --git` header just above it."""
+    return any(line[:5] in ("diff ", "Index") for line in lines[max(0, at - 8):at])
+
+
+def _commits(lines: Sequence[str], language: str) -> List[Block]:
+    """git log: one commit each, named by its hash and subject."""
+    found = [at for at, line in enumerate(lines) if line[:7] == "commit " and pattern("commit-row").match(line)]
+    named = [(at, lines[at][7:17] + " " + next((line.strip() for line in lines[at + 1:at + 8] if line[:4] == "    "), ""))
+             for at in found]
+    return _sections(named, len(lines)) if len(named) > 1 else _paragraphs(lines, language)
+
+
+def _folders(lines: Sequence[str], language: str) -> List[Block]:
+    """A listing: consecutive entries of one folder; `dir:` headings of ls -R."""
+    starts: List[Tuple[int, str]] = []
+    folder = None
+    for at, line in enumerate(lines):
+        name = line.rstrip(": \r/") if line.rstrip().endswith(":") else line.rstrip("/\r").rpartition("/")[0]
+        if line.strip() and name != folder and (name or not line[:1].isspace() and "/" in line):
+            starts.append((at, name))
+            folder = name
+    return _sections(starts, len(lines), "group") if len(starts) > 1 else _paragraphs(lines, language)
+
+
+def _paragraphs(lines: Sequence[str], language: str) -> List[Block]:
+    """Marker lines (`COMMAND:`, bars, tracebacks, headings) and paragraphs; chunks of 50 lines where there are none."""
+    starts = [0]
+    for at in range(1, len(lines)):
+        line = lines[at]
+        if line.strip() and (not lines[at - 1].strip() or not line[0].isspace() and pattern("section-mark").match(line[:_WIDTH])):
+            if not pattern("bar-only").match(lines[starts[-1]][:_WIDTH]) or at - starts[-1] >= _SECTION:
+                starts.append(at)
+    if len(starts) < 2:
+        starts = list(range(0, len(lines), _CHUNK)) if len(lines) >= 2 * _CHUNK else []
+    named = [(at, next((line for line in lines[at:at + _SECTION] if not pattern("bar-only").match(line[:_WIDTH])), lines[at])[:_WIDTH])
+             for at in starts]
+    found = _sections(named, len(lines), least=_SECTION)
+    return found if len(found) > 1 else []
+
+
+# How the shapes that are not code are cut; the rest by marker lines and paragraphs.
+_SECTIONS_OF: Dict[str, Callable[[Sequence[str], str], List[Block]]] = {
+    "docs": _headings, "report": _headings, "web": _headings, "config": _keys, "json": _keys, "search": _groups,
+    "diff": _patches, "git-log": _commits, "tree": _folders, "filelist": _folders,
+    "table": lambda lines, language: [],
+}
 
 
 # ---------------------------------------------------------------- terms and names
@@ -1604,5 +2920,6 @@ def render(doc: Doc, view: View, *, gutter: bool = False, thin: bool = True) -> 
 
 # ---------------------------------------------------------------- all rules
 
-RULES: Dict[str, Rule] = {row.name: row for row in (*_CORE_RULES, *_RENDER_RULES, *_TERM_RULES, *_VIEW_RULES,
+RULES: Dict[str, Rule] = {row.name: row for row in (*_CORE_RULES, *_KIND_RULES, *_SHELL_RULES, *_BLOCK_RULES,
+    *_SECTION_RULES, *_RENDER_RULES, *_TERM_RULES, *_VIEW_RULES,
                                                 *_FAILURE_RULES, *_BASE_RULES, *_PIECE_RULES)}
