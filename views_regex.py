@@ -437,7 +437,7 @@ _KIND_RULES = (
          "<path>/repo/a.ts</path>", "<path>/repo/a.ts", re.A),
     Rule("failed-display", r"(?:/\S{1,80}: )?(?:line \d+: )?(?:cat|head|tail|sed|nl|bat|bash|sh|zsh|fatal|error)(?:: |\.exe: )",
          "cat: src/x.py: No such file or directory", "catalog: 3", re.A),
-    Rule("diff-file", r"diff --(?:git|cc|combined) \S|(?:---|\+\+\+) [ab]/\S|Index: \S", "diff --git a/x.py b/x.py",
+    Rule("patch-head", r"diff --(?:git|cc|combined) \S|(?:---|\+\+\+) [ab]/\S|Index: \S", "diff --git a/x.py b/x.py",
          "diff --stat", re.A),
     Rule("diff-hunk", r" {0,2}@@ -\d+(?:,\d+)? (?:\+\d+(?:,\d+)? @@)?", "@@ -1,4 +1,6 @@ def f():", "@@ note", re.A),
     Rule("diff-stat", r" \S.{0,200}? \| +(?:\d+ [+-]*|Bin .*)$", " src/a.py | 12 +++---", " a | b", re.A),
@@ -447,7 +447,7 @@ _KIND_RULES = (
          r"|(?:\[\w+\] +)?Tests run: \d|\d+ tests completed|\d+ examples?, \d+ fail|OK \(\d+ tests?|(?:Failed|Passed)! +- "
          r"|\d+% tests passed|[ \t]*\d+ (?:pass|fail)$|(?:not )?ok \d+ |[ \t]*(?:FAIL|PASS) +\S|FAILED \S+::)",
          "===== 2 failed, 3 passed in 0.31s =====", "the tests passed in the end", re.A),
-    Rule("diagnostic", r"^(?:[^\s:()]{1,300}:\d+(?::\d+)?:? (?:(?:fatal )?error|warning|note|info|[A-Z]{1,6}\d{2,5})\b"
+    Rule("diagnostic-row", r"^(?:[^\s:()]{1,300}:\d+(?::\d+)?:? (?:(?:fatal )?error|warning|note|info|[A-Z]{1,6}\d{2,5})\b"
          r"|\S{1,300}\(\d+,\d+\): (?:error|warning)|(?:error|warning)(?:\[\w+\])?: |[ \t]+--> \S+:\d+"
          r"|[A-Z]{1,6}\d{2,5} (?:\[\*\] )?\S|[ \t]+\d+:\d+ +(?:error|warning) |npm (?:ERR!|error|warn|WARN|http|verbose|sill|info) ?"
          r"|make(?:\[\d+\])?: \*\*\*|\[(?:ERROR|WARNING|WARN)\] |ERROR in |(?:ld|collect2|cc1|gcc|clang): "
@@ -464,7 +464,7 @@ _KIND_RULES = (
          re.A),
     Rule("log-row", r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\[?\d\d:\d\d:\d\d\b|[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d "
          r"|\[?(?:DEBUG|INFO|WARN(?:ING)?|ERROR|TRACE)\]?[: ]", "2026-01-02T03:04:05Z started", "2026-01-02", re.A),
-    Rule("heading", r" {0,3}#{1,6} \S|(?:=+|-{3,})[ \t]*$|\d+\. +[A-Z]", "## Usage", "#!/bin/sh", re.A),
+    Rule("prose-heading", r" {0,3}#{1,6} \S|(?:=+|-{3,})[ \t]*$|\d+\. +[A-Z]", "## Usage", "#!/bin/sh", re.A),
     Rule("report-tool", r"(?:.*[_-])?(?:sub)?(?:agents?|tasks?|taskoutput|exitplanmode|oracle_send|oracle|context_builder)$",
          "TaskOutput", "taskbar", re.A | re.I),
     Rule("web-tool", r"(?:.*[_-])?(?:web_?(?:fetch|search)|query-docs|get-library-docs|fetch_exa|search_exa|browse)"
@@ -576,7 +576,7 @@ def _content_shape(sample: Sequence[str], searching: bool) -> str:
         return ""
     hunks = _count(sample, "diff-hunk")
     # before the verdicts: a patch may add lines that look like one, but a test run has no `diff --git`
-    if _count(sample, "diff-file") and (hunks or not searching) or hunks > 2:
+    if _count(sample, "patch-head") and (hunks or not searching) or hunks > 2:
         return "diff"
     if searching:
         return _search_shape(sample, True)
@@ -584,7 +584,7 @@ def _content_shape(sample: Sequence[str], searching: bool) -> str:
         return "test"
     if _is_json(sample):
         return "json"
-    if _count(sample, "diagnostic") >= max(3, 0.1 * len(sample)):
+    if _count(sample, "diagnostic-row") >= max(3, 0.1 * len(sample)):
         return "build"
     commits = _count(sample, "commit-row")
     if commits >= 3 and (commits > 0.7 * len(sample) or any(line.startswith(("commit ", "Author:")) for line in sample[:9])):
@@ -608,7 +608,7 @@ def _file_shape(paths: Sequence[str], sample: Sequence[str], by_tool: bool) -> T
         return ("command" if not by_tool else _KIND_OF_SHAPE[shape]), shape if by_tool or shape != "read" else "display"
     if by_tool:
         return ("data" if shape == "log" else _KIND_OF_SHAPE[shape]), shape
-    return ("prose" if languages == {"docs"} and _count(sample, "heading") > 1 else "command"), shape
+    return ("prose" if languages == {"docs"} and _count(sample, "prose-heading") > 1 else "command"), shape
 
 
 def _code_like(sample: Sequence[str]) -> bool:
@@ -1599,12 +1599,12 @@ _SECTION = 3  # lines; a shorter section joins the one before it, as the referen
 _CHUNK = 50  # lines of a chunk where nothing marks a section, as the reference
 _SECTION_RULES = (
     Rule("atx", r" {0,3}(#{1,6})[ \t]+(\S.{0,400})", "## Usage", "#!/bin/sh"),
-    Rule("underline", r"([=\-~^\"'*+#`])\1{2,}[ \t]*$", "=====", "=== a"),
+    Rule("rule-line", r"([=\-~^\"'*+#`])\1{2,}[ \t]*$", "=====", "=== a"),
     Rule("fence", r"[ \t]{0,8}(?:```|~~~)", "```python", "`x`"),
     Rule("table-head", r"\[\[?([^\[\]\n]{1,200})\]?\][ \t]*(?:#.*)?$", "[tool.ruff]", "x = [1]"),
     Rule("key-line", r"(?:- )?(?:\"([^\"\n]{1,200})\"|([\w./@$-]{1,200}))[ \t]*:(?:[ \t]|$)|([{\[])[ \t]*$|<([A-Za-z][\w:.-]{0,80})[^<]*$"
          r"|- (\S.{0,200})|([\w-]{1,80}(?:[ \t]+\"[^\"]{0,200}\"){0,3})[ \t]*[{]$|([\w./%-]{1,200})[ \t]*:[^=]*$", '"scripts": {', "}, 1", re.A),
-    Rule("hunk", r" {0,2}(@@ -\d+(?:,\d+)?(?: \+\d+(?:,\d+)?)? ?(?:@@.{0,200})?)", "@@ -1,4 +1,6 @@ def f():", "@@ x", re.A),
+    Rule("hunk-head", r" {0,2}(@@ -\d+(?:,\d+)?(?: \+\d+(?:,\d+)?)? ?(?:@@.{0,200})?)", "@@ -1,4 +1,6 @@ def f():", "@@ x", re.A),
     Rule("patch-file", r"diff --(?:git (?:\"?a/)?(?P<a>.{0,300}?)\"? \"?(?:b/)?(?P<b>[^\"\s]{1,300})\"?$|(?:cc|combined) (?P<c>\S{1,300}))"
          r"|Index: (?P<d>\S{1,300})", "diff --git a/x.py b/x.py", "diff --stat"),
     Rule("section-mark", r"(?:\*{3,}|-{3,}|_{3,}|={3,}|#{3,}|⎯{3,})|(?:\$ |COMMAND|URL|EXIT|FILE|STEP|TEST|RUN|Traceback \(most recent"
@@ -1638,7 +1638,7 @@ def _headings(lines: Sequence[str], language: str) -> List[Block]:
             fenced = not fenced
         atx = None if fenced or "#" not in line[:4] else pattern("atx").match(line)
         below = lines[at + 1] if at + 1 < len(lines) and not fenced else ""
-        under = pattern("underline").match(below) if below[:1] * 3 == below[:3] and line.strip() and line[0].isalnum() else None
+        under = pattern("rule-line").match(below) if below[:1] * 3 == below[:3] and line.strip() and line[0].isalnum() else None
         if not atx and not (under and len(below.rstrip()) >= 0.6 * len(line.rstrip())):
             continue
         level = len(atx[1]) if atx else 0
@@ -1716,7 +1716,7 @@ def _patches(lines: Sequence[str], language: str) -> List[Block]:
     out: List[Block] = []
     for block in _sections(files, len(lines), "file"):
         hunks = [(at, f"{block.name} {found[1]}") for at, found in (
-            (at, pattern("hunk").match(lines[at][:_WIDTH])) for at in range(block.start, block.end) if "@@" in lines[at][:6])
+            (at, pattern("hunk-head").match(lines[at][:_WIDTH])) for at in range(block.start, block.end) if "@@" in lines[at][:6])
             if found]
         out += [block, *(hunk._replace(depth=1) for hunk in _sections(hunks, block.end, "hunk"))]
     return out if len(out) > 1 else []
