@@ -975,8 +975,15 @@ def programs(command: str) -> List[str]:
     return loud or [name for name in found if name]
 
 
-def bounded(command: str) -> bool:
-    """Whether the agent cut the output itself to at most 400 lines: `| head -N`, `| tail`, `sed -n 'a,bp'`, `head -N f`."""
+def bounded(tool: str, args: Mapping[str, Any]) -> bool:
+    """Whether the agent cut the output itself to at most 400 lines.
+
+    A read with a limit; a command whose last filters are `head -N`, `tail -N` or `sed -n 'a,bp'`, or `head -N FILE`.
+    """
+    if tool == "read":
+        limit = args.get("limit")
+        return isinstance(limit, int) and 0 < limit <= _BOUND
+    command = str(args.get("command") or "")
     total = 0
     for stages in _loose(command):
         if _program(stages[0]) in _QUIET:
@@ -1003,15 +1010,16 @@ def _digits(text: str) -> str:
     return text.lstrip("-n") if text[:1] == "-" or text.isdigit() else ""
 
 
-def named_files(call: Any) -> List[str]:
-    """The single files that a command (a string) or a call's arguments (a mapping) name; folders and globs are none.
+def named_files(tool: str, args: Mapping[str, Any]) -> List[str]:
+    """The single files that a call names by its path, or a command in its words; folders and globs are none.
 
     A word counts when its last part has an extension. A search's pattern and the values of options do not count.
     """
-    if not isinstance(call, str):
-        value = call.get("paths") or [call.get("path") or call.get("file_path") or call.get("file") or ""]
+    call = str(args.get("command") or "") if tool == "bash" else ""
+    if not call:
+        value = args.get("paths") or args.get("path") or ""
         words = [str(word) for word in value] if isinstance(value, (list, tuple)) else [str(value)]
-        return [word for word in words if pattern("file-word").match(word)] + named_files(str(call.get("command") or ""))
+        return [word for word in words if pattern("file-word").match(word)]
     found: List[str] = []
     for stages in _loose(call):
         program = _program(stages[0])
