@@ -617,7 +617,7 @@ def pointed(case: Case, blocks: Sequence[views.Block]) -> List[bool]:
 
 CLIP = {"task": 600, "latest": 400, "said": 600, "args": 300, "view": 900, "full": 1500, "block": 240}  # characters
 STATE_TOKENS, ALL_TOKENS = 32_768, 65_536  # the service's limits: state + longest question; state + all questions
-OVERHEAD = 300  # tokens of a request that nobody wrote (about 270 measured)
+OVERHEAD, QUESTION = 300, 40  # tokens of a request, and of a question, beyond their texts (270 and 9 measured)
 CHARS_A_TOKEN = 2.0  # first estimate, low on purpose (logs 1.7, code 2.3, prose 5); `usage` corrects it, up to 4
 LOOKED_AT = 64_000  # characters of a text that its preview is made from, half from each end
 CACHED, FAILED_FOR = 256, 60.0  # answers kept; seconds that a failure stands for the same request
@@ -667,7 +667,7 @@ SECRETS: Dict[str, str] = {
     "bearer": r"(?i)(?P<keep>\b(?:bearer|basic)\s{1,4})(?=[\w.~+/-]{0,30}\d)[\w.~+/-]{12,4000}=*",
     "URL password": r"(?P<keep>://[^\s:/@]{0,100}:)[^\s:/@]{1,200}(?=@)",
     "password": r"(?i)(?P<keep>(?:passw(?:or)?d|pwd|passphrase|secret|(?:api|access|auth|private|secret)[_-]?"
-                r"(?:key|token))\\?[\"']?\s{0,3}(?::|=>?)\s{0,3})(?:\\?\"[^\"\n]{1,300}\"|'[^'\n]{1,300}'"
+                r"(?:key|token))\\?[\"']?[ \t]{0,3}(?::|=>?)[ \t]{0,3})(?:\\?\"[^\"\n]{1,300}\"|'[^'\n]{1,300}'"
                 r"|[^\s\"'\\()\[\]{},;&<>]{4,300}(?![\w(.\[]))",
 }
 
@@ -779,10 +779,11 @@ class JevJudge:
         rows = [{"signature": self._clean(block.name, 120), "lines": doc.numbers.label(block.start, block.end),
                  "preview": self._clean("\n".join(doc.lines[block.start:block.end][:3]), CLIP["block"])}
                 for block in blocks]
-        row, context, other, one = (int(len(json.dumps(part, ensure_ascii=False)) / self._ratio) + 1 for part in (
-            max(rows, key=lambda row: len(row["preview"]), default=0), state, questions, noul(ask, true, false)))
-        room = min((STATE_TOKENS - OVERHEAD - context - max(other, one)) // (row + 80),
-                   (ALL_TOKENS - OVERHEAD - context - other) // (row + 80 + one))  # 80: name and range may be longer
+        context, other, one, *each = (int(len(json.dumps(part, ensure_ascii=False)) / self._ratio) + 1
+                                      for part in (state, questions, [ask, true, false, "noul"], *rows))
+        row = max(each, default=1)
+        room = min((STATE_TOKENS - OVERHEAD - context - max(other, one)) // row,
+                   (ALL_TOKENS - OVERHEAD - context - other) // (row + one + QUESTION))
         jobs: List[Tuple[Dict[str, Any], Dict[str, Any]]] = []
         for first in range(0, len(blocks) or 1, max(1, room)):
             part = rows[first:first + max(1, room)]
@@ -2230,7 +2231,8 @@ def cmd_stats(args: Any) -> int:
     total = log_stats(_own_store(_settings()).events())
     print(json.dumps(total) if args.json else
           f"{total['shortened']} of {total['considered']} large results shortened, {total['saved']:,} tokens "
-          f"kept out ({total['share']:.0%} of them), {total['recalls']} recalls")
+          f"kept out ({total['share']:.0%} of them), {total['recalls']} recalls, Jev asked {total['asked']} times for "
+          f"${total['cost']:.4f}")
     return 0
 
 
@@ -2242,7 +2244,9 @@ def log_stats(events: Iterable[Mapping[str, Any]]) -> Dict[str, Any]:
     saved = before - sum(int(row.get("after", 0)) for row in sees)
     return {"considered": len(sees), "shortened": sum(1 for row in sees if row.get("view") != "full"), "saved": saved,
             "share": round(saved / before, 4) if before else 0.0,
-            "recalls": sum(1 for row in rows if row.get("event") == "recall")}
+            "recalls": sum(1 for row in rows if row.get("event") == "recall"),
+            "asked": sum(1 for row in rows if row.get("event") == "ask"),
+            "cost": round(sum(float(row.get("cost", 0)) for row in rows if row.get("event") == "ask"), 9)}
 
 
 def cmd_diff(args: Any) -> int:

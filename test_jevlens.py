@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import hashlib
+import io
 import json
 import os
 import pathlib
@@ -24,7 +25,7 @@ import bench
 import history
 import jevlens
 from jevlens import (
-    PROVIDERS, Answer, AnswerError, DeadlineError, JevlensError, RefusedError, RequestError, SystemOne,
+    PROVIDERS, Answer, AnswerError, DeadlineError, JevlensError, RefusedError, RequestError, SystemOne, JevJudge,
     TransportError, build_request, choice, endpoint, noul, parse_answer, score
 )
 
@@ -1077,6 +1078,384 @@ def test_a_proxy_gets_a_tunnel_and_no_key(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 # ================================================================ the Jev judge
+
+View = jevlens.views.View
+Block = jevlens.views.Block
+
+
+class Jev:
+    """A client whose answers are set: p of the views, P(needs full), P(block) by id; or an error to raise."""
+
+    model = "jev-1.13.0"
+
+    def __init__(self, p: Mapping[str, float] = {}, needs_full: float = 0.1, blocks: Any = lambda id: 0.1,
+                 error: Any = None, tokens: int = 400) -> None:
+        self.p, self.needs_full, self.blocks, self.error, self.tokens = p, needs_full, blocks, error, tokens
+        self.asked: List[Tuple[Dict[str, Any], Dict[str, Any], float]] = []
+
+    def ask(self, state: Any, questions: Any, timeout: float) -> Any:
+        """As SystemOne.ask, through our own build_request and parse_answer."""
+        sent = json.loads(build_request(state, questions, self.model))
+        self.asked.append((sent["state"], sent["questions"], timeout))
+        if self.error:
+            raise self.error
+        top = right_answer(sent)
+        top["usage"]["input_tokens"] = self.tokens
+        for name, answer in top["answers"].items():
+            if name == "view" and self.p:
+                p = {view: self.p.get(view, 0.0) for view in answer["probabilities"]}
+                answer.update(probabilities=p, choice=max(self.p, key=lambda view: self.p[view]))
+            elif name != "view":
+                answer["noul"] = self.needs_full if name == "needs_full" else self.blocks(name)
+        return parse_answer(json.dumps(top).encode(), questions)
+
+
+SOURCE = "\n".join(f"def step_{n}(value):\n    total = value * {n}\n    return total\n" for n in range(300))
+
+
+def case_of(text: str = SOURCE, tool: str = "read", **args: Any) -> jevlens.Case:
+    args = args or {"path": "src/steps.py"}
+    doc = jevlens.views.read(text, tool, args)
+    return jevlens.Case("speed up step_7", "now the loop", "I read it first.", tool, args, False, doc,
+                        jevlens.Session(), {"step_200": 1.0})
+
+
+def blocks_of(count: int = 300) -> List[Any]:
+    return [Block(f"step_{n}", 4 * n, 4 * n + 4, 0, "function") for n in range(count)]
+
+
+# The worked examples of the known system: kind, P per view, P(needs full), settings, blocks -> view that is sent.
+GATE, OUTLINE = {"command_policy": "gate"}, {"code_policy": "outline"}
+SEED_DECISIONS: Dict[str, Tuple[str, Dict[str, float], float, Dict[str, Any], int, str]] = {
+    "code, a sure outline": ("code", {"outline": 0.9, "full": 0.1}, 0.1, {}, 9, "outline"),
+    "code, the exact text is needed": ("code", {"outline": 0.9, "full": 0.1}, 0.7, {}, 9, "full"),
+    "code, exactly at the threshold": ("code", {"outline": 0.9, "full": 0.1}, 0.5, {}, 9, "outline"),
+    "code, focus becomes the outline": ("code", {"focus": 0.9, "full": 0.1}, 0.1, {}, 9, "outline"),
+    "code, focus before the mass of full": ("code", {"focus": 0.5, "full": 0.5, "outline": 0.0}, 0.1, {}, 9, "outline"),
+    "code, the mass of full": ("code", {"outline": 0.4, "full": 0.6}, 0.1, {}, 9, "full"),
+    "code, some mass of full": ("code", {"outline": 0.6, "full": 0.4}, 0.1, {}, 9, "outline"),
+    "code, an unsure choice": ("code", {"outline": 0.4, "full": 0.3, "focus": 0.3}, 0.1, {"min_confidence": 0.4}, 9,
+                               "full"),
+    "code, outline at any price": ("code", {"full": 1.0}, 0.9, OUTLINE, 9, "outline"),
+    "code, outline at any price, no blocks": ("code", {"full": 1.0}, 0.1, OUTLINE, 0, "full"),
+    "command, sections instead of full": ("command", {"full": 0.7, "sections": 0.3}, 0.3, {}, 9, "sections"),
+    "command, full and needed": ("command", {"full": 0.7, "sections": 0.3}, 0.8, {}, 9, "full"),
+    "command, the choice stands": ("command", {"full": 0.7, "sections": 0.3}, 0.3, GATE, 9, "full"),
+    "command, below its own gate": ("command", {"signals": 0.95, "full": 0.05}, 0.6, {}, 0, "signals"),
+    "command, no sections": ("command", {"full": 0.7, "signals": 0.3}, 0.3, {}, 0, "full"),
+    "prose, the code policy is not for it": ("prose", {"full": 0.9, "outline": 0.1}, 0.9, OUTLINE, 9, "full"),
+    "a passing test run as it was recorded": ("command", {"signals": 0.94, "full": 0.06}, 0.17, {}, 0, "signals"),
+    "a README as it was recorded": ("prose", {"full": 0.45, "outline": 0.4, "focus": 0.15}, 0.14, {}, 9, "full"),
+    "a code read as it was recorded": ("code", {"full": 0.6, "outline": 0.3, "focus": 0.1}, 0.6, {}, 9, "full"),
+    "a listing without a tree as it was recorded": ("listing", {"full": 0.9, "head_tail": 0.1}, 0.1, {}, 0, "full"),
+}
+
+
+@pytest.mark.parametrize("case", SEED_DECISIONS)
+def test_with_the_seeds_probabilities_the_decisions_are_the_seeds(case: str) -> None:
+    kind, p, needs_full, given, blocks, want = SEED_DECISIONS[case]
+    settings = jevlens.Settings(**given)
+    names = [name for name in {**p, **({"outline": 0} if kind == "code" else {})} if name != "full"]
+    choice = JevJudge(Jev(p, needs_full), settings).choose(case_of(), [View(name, (0,)) for name in names], [])
+    assert jevlens.decide(kind, choice, names, settings, blocks).view == want
+
+
+def test_confidence_is_worked_out_again_from_the_probabilities() -> None:
+    found = JevJudge(Jev({"full": 0.2, "outline": 0.8})).choose(case_of(), [View("outline", (0,))], [])
+    assert (found.view, dict(found.p), round(found.confidence, 6)) == ("outline", {"full": 0.2, "outline": 0.8}, 0.6)
+    assert found.need is None  # the second step is asked for when the view has one
+
+
+def test_the_first_request_tells_the_case_and_shows_every_view() -> None:
+    client, case = Jev(), case_of()
+    case.session.edited["steps.py"] = 2
+    case.session.memory.learn("read steps.py", case.doc, range(20))
+    JevJudge(client).choose(case, [View("outline", tuple(range(0, 1200, 4))), View("odd", (0,))], [])
+    state, questions, _ = client.asked[0]
+    assert state["task"] == {"first_user_request": "speed up step_7", "latest_user_message": "now the loop"}
+    assert state["agent"]["args"] == '{"path": "src/steps.py"}'
+    assert state["agent"]["text_before_call"] == "I read it first."
+    assert state["session"]["edits_of_this_file"] == 2 and state["session"]["lines_of_it_already_sent"] == 20
+    assert list(state["views"]) == list(questions["view"]["criteria"]) == ["full", "outline", "odd"]
+    assert state["views"]["full"]["lines"] == 1200 and state["views"]["outline"]["lines"] == 300
+    full = state["views"]["full"]["preview"]
+    assert full.startswith("def step_0(") and "step_200(" in full and full.endswith("* 299\n    return total\n")
+    assert len(full) <= 1506 and len(state["views"]["outline"]["preview"]) <= 906
+    assert set(questions["needs_full"]["criteria"]) == {"true", "false"}
+
+
+def test_texts_are_clipped_and_always_encodable() -> None:
+    client = Jev()
+    case = case_of("\udcff" * 9000)._replace(task="t" * 9000, latest="l" * 9000, said="\ud800" * 9000)
+    JevJudge(client).choose(case, [View("head_tail", (0,))], [])
+    state = client.asked[0][0]
+    texts = [*state["task"].values(), state["agent"]["text_before_call"]]
+    assert [len(text) for text in texts] == [601, 401, 601] and all(text.endswith("…") for text in texts)
+
+
+def test_blocks_are_asked_about_in_as_many_requests_as_it_takes() -> None:
+    wide = "\n".join(f"def step_{n}(value):\n    {'x' * 200}\n    {'é' * 200}\n" for n in range(900))
+    client = Jev(blocks=lambda id: round(int(id[1:]) / 1000, 2))
+    found = JevJudge(client).need(case_of(wide), blocks_of(900))
+    assert found == [round(n / 1000, 2) for n in range(900)]
+    assert len(client.asked) > 1
+    for state, questions, _ in client.asked:
+        size, longest = len(json.dumps(state, ensure_ascii=False)), max(len(json.dumps(q)) for q in questions.values())
+        assert size + longest <= 2 * 32_768 and size + len(json.dumps(questions)) <= 2 * 65_536
+        assert len(state["blocks"]) == len(questions)
+    last, asked, _ = client.asked[-1]
+    assert "`blocks[0]`" in asked[next(iter(asked))]["instructions"]  # the place in this request's own list
+    assert {"signature", "lines", "preview"} == set(last["blocks"][0])
+    assert sorted(id for _, asked, _ in client.asked for id in asked) == sorted(f"b{n}" for n in range(900))
+
+
+def test_usage_corrects_the_characters_of_a_token() -> None:
+    sizes = {}
+    for tokens in (100_000, 4_000):  # of a dense and of a thin text
+        judge = JevJudge(Jev(tokens=tokens))
+        for n in range(8):
+            judge.need(case_of(SOURCE + str(n)), blocks_of(150))
+        client = judge.client = Jev()
+        judge.need(case_of(), blocks_of(300) * 3)
+        sizes[tokens] = len(client.asked)
+    assert sizes[100_000] > sizes[4_000]
+
+
+def test_one_step_asks_everything_at_once() -> None:
+    client = Jev({"outline": 0.9, "full": 0.1}, blocks=lambda id: 0.9 if id == "b7" else 0.1)
+    judge = JevJudge(client, jevlens.Settings(steps=1))
+    case = case_of()._replace(doc=case_of().doc)
+    case.doc.kind = "code"
+    found = judge.choose(case, [View("outline", (0,))], blocks_of(20))
+    assert list(found.need or ()) == [0.9 if n == 7 else 0.1 for n in range(20)]
+    assert len(client.asked) == 1 and len(client.asked[0][1]) == 22
+
+
+def test_code_and_sections_are_asked_about_in_their_own_words() -> None:
+    for kind, word in (("code", "body"), ("command", "what stands in"), ("prose", "what stands in")):
+        client, case = Jev(), case_of()
+        case.doc.kind = kind
+        JevJudge(client).need(case, blocks_of(2))
+        assert word in client.asked[0][1]["b1"]["instructions"]
+
+
+def test_a_variant_replaces_the_words() -> None:
+    client = Jev()
+    prompts = {"viewInstructions": "Which one?", "viewDescriptions": {"outline": "Mine."}}
+    offered = [View("outline", (0,)), View("log", (0,))]
+    JevJudge(client, jevlens.Settings(prompts=prompts)).choose(case_of(), offered, [])
+    asked = client.asked[0][1]["view"]
+    assert asked["instructions"] == "Which one?" and asked["criteria"]["outline"] == "Mine."
+    assert asked["criteria"]["log"].startswith("Repeated lines")
+
+
+class Watch:
+    """A clock that is set by hand."""
+
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_both_steps_share_one_wait() -> None:
+    watch, client, case = Watch(), Jev(), case_of()
+    judge = JevJudge(client, jevlens.Settings(wait_ms=5000), watch)
+    judge.choose(case, [View("outline", (0,))], [])
+    watch.now += 3
+    judge.need(case, blocks_of(2))
+    judge.need(case_of(), blocks_of(3))
+    assert [timeout for _, _, timeout in client.asked] == [5, 2, 5]
+
+
+def test_answers_and_failures_are_remembered() -> None:
+    watch, client = Watch(), Jev()
+    judge = JevJudge(client, clock=watch)
+    for _ in range(3):
+        judge.need(case_of(), blocks_of(2))
+    assert len(client.asked) == 1
+    client.error = RefusedError(503)
+    for seconds, asked in ((0, 2), (30, 2), (31, 3)):  # a failure stands for a minute
+        watch.now += seconds
+        with pytest.raises(RefusedError):
+            judge.need(case_of(), blocks_of(3))
+        assert len(client.asked) == asked
+    client.error = None
+    for n in range(300):
+        judge.need(case_of(str(n)), blocks_of(1))
+    judge.need(case_of(), blocks_of(2))
+    assert len(client.asked) == 304  # 256 answers are kept: the first one was asked for again
+
+
+def test_failures_are_counted_until_the_next_success() -> None:
+    log: List[Any] = []
+    client = Jev(error=RefusedError(402))
+    judge = JevJudge(client, log=log.append)
+    with pytest.raises(RefusedError):
+        judge.need(case_of(), blocks_of(2))
+    assert judge.degraded and judge.counts["failures"] == 1
+    client.error = None
+    judge.need(case_of(), blocks_of(3))
+    assert not judge.degraded and judge.counts == {"requests": 2, "failures": 1, "input_tokens": 400,
+                                                   "output_tokens": 61, "cost": 0.0}
+    assert "HTTP 402" in log[0]["fault"] and log[1]["model"] == "jev-1.13.0" and log[1]["input_tokens"] == 400
+
+
+def test_the_local_judge_steps_in_when_asked_to() -> None:
+    judge = JevJudge(Jev(error=DeadlineError()), jevlens.Settings(on_error="local"))
+    offered, blocks = [View("outline", (0,))], blocks_of(5)
+    assert judge.choose(case_of(), offered, blocks) == jevlens.LocalJudge().choose(case_of(), offered, blocks)
+    assert judge.need(case_of(), blocks) == jevlens.LocalJudge().need(case_of(), blocks)
+
+
+# name of the rule -> texts that it masks, the nearest texts that it must not
+MASKED: Dict[str, Tuple[Tuple[str, ...], Tuple[str, ...]]] = {
+    "private key": (("-----BEGIN RSA PRIVATE KEY-----\nMIIEow\n-----END RSA PRIVATE KEY-----",
+                     "-----BEGIN PRIVATE KEY-----\nMII"), ("-----BEGIN PUBLIC KEY-----\nMIIEow",)),
+    "key body": (("MIIE" + "aB3+" * 15,), ("a" * 63, "/usr/" + "a" * 64, "x" * 65)),
+    "cloud key": (("AKIAIOSFODNN7EXAMPLE", "AIza" + "Sy0-" * 8 + "abc"), ("AKIAIOSFODNN7", "AIza in a text")),
+    "API key": (("sk-ant-api03-abcdefghijklmnop", "sk_live_4eC39HqLyjWDarjtT1zdp7dc", "ghp_" + "a1" * 18,
+                 "xoxb-123456789012-abc"),
+                ("sk-learn is a library", "ts-node-dev-something-else", "ghp_short",
+                 "risk-assessment-of-2024-projects")),
+    "token": (("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.SflKxw",), ("eyJhbGciOiJIUzI1NiJ9 alone",)),
+    "bearer": (("Authorization: Bearer abc123def456ghi789", "authorization: basic dXNlcjpwYXNzd29yZDE="),
+               ("the bearer of bad news arrives", "Bearer tokens are explained here")),
+    "URL password": (("postgres://app:s3cret@db:5432/app",), ("http://localhost:8080/a@b", "git@github.com:a/b.git")),
+    "password": (("DB_PASSWORD=hunter2!", 'password: "two words"', "{'api_key': 'abcd1234'}", '{"secret": "s"}',
+                  "pwd = hunter22", '"{\\"password\\": \\"hunter2\\"}"', "client_secret=abcdef"),
+                 ("password = get_password()", "if password == other:", "password: ", "secrets = 4",
+                  "max_tokens=4096", "key = value")),
+}
+
+
+@pytest.mark.parametrize("name", jevlens.SECRETS)
+def test_secrets_are_masked_and_their_like_are_not(name: str) -> None:
+    hits, misses = MASKED[name]
+    for text in hits:
+        found = jevlens.masked(f"a line\n{text}\nanother")
+        assert f"[masked {name}]" in found and found.startswith("a line\n")
+        for secret in "hunter2,two words,abcd1234,s3cret,MII,a1a1,4eC39,abc123,dXNl,SflK,IOSF".split(","):
+            assert secret not in found
+    for text in misses:
+        assert jevlens.masked(f"a line\n{text}\nanother") == f"a line\n{text}\nanother"
+
+
+def test_masking_stays_linear() -> None:
+    evil = ["\n", "a", "1", " ", "-", "=", '"', "'", "eyJ", "eyJaaaaaaaa.", "sk-", "://", "://a:", "bearer ",
+            "password=", "aB3+", "password: '", "-----BEGIN ", "-----BEGIN PRIVATE KEY-----"]
+    for text in evil:
+        began = time.process_time()
+        jevlens.masked(text * (100_000 // len(text)))
+        assert time.process_time() - began < 1.0, text  # 0.1 s measured at most; a quadratic rule takes many seconds
+
+
+def test_secrets_stay_here_and_the_agent_sees_them() -> None:
+    secret = "DB_PASSWORD=hunter2secret"
+    text = "\n".join(["collected 900 items", secret, *(f"tests/test_a.py::test_{n} PASSED" for n in range(900)),
+                      "tests/test_a.py::test_bad FAILED", f"E   AssertionError: {secret}", "=== 1 failed in 3s ==="])
+    for redact, told in ((True, False), (False, True)):
+        client = Jev({"testlog": 0.5, "signals": 0.5})
+        client.p = {}
+        lens = jevlens.Lens(JevJudge(client, jevlens.Settings(redact=redact)), settings=jevlens.Settings(redact=redact))
+        seen = lens.see(text, "bash", {"command": f"{secret} pytest"}, task=secret, said=secret)
+        assert client.asked and ("hunter2secret" in json.dumps(client.asked)) is told
+        assert secret in seen.text
+
+
+
+
+@pytest.mark.parametrize("case", FAULTS)
+def test_no_fault_reaches_the_agent_as_anything_but_the_full_text(case: str) -> None:
+    with Server(FAULTS[case][0]) as server:
+        settings = jevlens.Settings(wait_ms=300)
+        lens = jevlens.Lens(JevJudge(SystemOne("k", server.url, retries=0, clock=Hasty), settings), settings=settings)
+        began = time.monotonic()
+        seen = lens.see(NOTES, "bash", {"command": "report"})
+        assert server.requests and time.monotonic() - began < 1
+        assert seen.text is NOTES and seen.view == "full" and seen.reason.startswith("judge: System One")
+        assert lens.stats()["jev"]["failures"] == 1 and lens.stats()["jev"]["degraded"]
+        assert lens.session.results == 1  # what was sent whole is known all the same
+
+
+def test_a_right_server_shortens_and_counts_the_cost(tmp_path: pathlib.Path) -> None:
+    def answer(link: socket.socket, body: bytes) -> None:
+        request = json.loads(body)
+        top = right_answer(request, noul=0.1)
+        p = top["answers"]["view"]["probabilities"]
+        p = {name: float(name == "head_tail") for name in p}
+        top["answers"]["view"].update(probabilities=p, choice="head_tail")
+        link.sendall(http(200, top))
+    with Server(answer) as server:
+        judge = JevJudge(SystemOne("k", server.url, "typesafe/jev-1.13.0"))
+        lens = jevlens.Lens(judge, tmp_path, jevlens.Settings())
+        seen = lens.see(NOTES, "bash", {"command": "report"})
+        assert seen.view == "head_tail" and "note 1000 of" in seen.text and seen.tokens_after < seen.tokens_before / 5
+        assert lens.stats()["jev"]["cost"] == pytest.approx(412 * 0.042e-6)
+        events = jevlens.DirectoryStore(tmp_path).events()
+        asked = next(event for event in events if event["event"] == "ask")
+        assert (asked["input_tokens"], asked["model"]) == (412, "jev-1.13.0")
+        assert jevlens.log_stats(events)["cost"] == pytest.approx(412 * 0.042e-6)
+
+
+AUTO: Dict[str, Tuple[Dict[str, str], str]] = {
+    "no key": ({}, "local"),
+    "a TypeSafe key": ({"TYPESAFE_API_KEY": "k"}, "jev"),
+    "another provider's key that nobody asked for": ({"OPENROUTER_API_KEY": "k"}, "local"),
+    "another provider by name": ({"OPENROUTER_API_KEY": "k", "JEV_LENS_MODEL": "openrouter/typesafe/jev"}, "jev"),
+    "a key, but the local judge is wanted": ({"TYPESAFE_API_KEY": "k", "JEV_LENS_CLASSIFIER": "local"}, "local"),
+    "a key that cannot be one": ({"TYPESAFE_API_KEY": "two words"}, "local"),
+}
+
+
+@pytest.mark.parametrize("case", AUTO)
+def test_auto_means_jev_when_there_is_a_key(case: str, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+    for name in [*ALL_KEYS, "TYPESAFE_BASE_URL", "JEV_LENS_CLASSIFIER", "JEV_LENS_MODEL", "JEV_LENS_KEY_FILE"]:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("JEV_LENS_DATA_DIR", str(tmp_path))
+    for name, value in AUTO[case][0].items():
+        monkeypatch.setenv(name, value)
+    assert jevlens.Lens().judge.name == AUTO[case][1]
+
+
+def test_the_key_command_tells_stores_checks_and_forgets(
+        monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def key(typed: str, *words: str) -> Tuple[int, str, str]:
+        monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
+        status = jevlens.main(["key", *words])
+        return (status, *capsys.readouterr())
+    monkeypatch.delenv("TYPESAFE_API_KEY", raising=False)
+    monkeypatch.setenv("JEV_LENS_DATA_DIR", str(tmp_path / "data"))
+    with Server() as server:
+        monkeypatch.setenv("TYPESAFE_BASE_URL", server.url)
+        status, out, err = key("")
+        assert (status, out) == (0, "key for typesafe (127.0.0.1): none\n")
+        for told in ("sends to 127.0.0.1", "costs money", "no guarantee"):
+            assert told in err
+        status, out, err = key("two words\n")
+        assert status == 1 and "printable ASCII" in err and "two words" not in err
+        status, out, err = key("k-secret-9\n")
+        file = tmp_path / "data" / "key"
+        assert status == 0 and f"from {file}" in out and "k-secret-9" not in out + err
+        assert os.name != "posix" or stat.S_IMODE(file.stat().st_mode) == 0o600
+        status, out, err = key("", "--check")
+        assert status == 0 and "jev-1.13.0 answered: 412 tokens, $0.000017" in out
+        assert b"Authorization: Bearer k-secret-9" in server.requests[0] and len(server.requests[0]) < 500
+        assert key("", "--forget")[1].startswith("forgotten") and not file.exists()
+        assert key("", "--forget")[0] == 0
+        server.script[:] = [http(401, b"")]
+        status, out, err = key("", "--check")
+        assert status == 1 and "jevlens: key: System One: refused: HTTP 401" in err
+
+
+def test_without_a_key_neither_ssl_nor_urllib_is_imported(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "a.py").write_text(SOURCE)
+    environ = {name: text for name, text in os.environ.items() if name not in ALL_KEYS}
+    done = subprocess.run(  # -S: what a machine's site packages import is not ours
+        [sys.executable, "-S", "-X", "importtime", str(HERE / "jevlens.py"), "see", str(tmp_path / "a.py")],
+        capture_output=True, env={**environ, "JEV_LENS_DATA_DIR": str(tmp_path)}, check=True)
+    modules = {line.rpartition(b"|")[2].strip().split(b".")[0] for line in done.stderr.splitlines()}
+    assert b"views_regex" in modules and not modules & {b"ssl", b"urllib", b"http", b"concurrent", b"email"}
 
 
 # ================================================================ message lists
