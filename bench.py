@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import contextlib
 import dataclasses
 import functools
 import gzip
@@ -34,6 +35,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, Callable, Iterable, Iterator, NamedTuple, Sequence
 
+import jevlens
+
 # ---------------------------------------------------------------- scoring a session by what the agent did next
 #
 # A session is one row of the JSONL schema: {"id", "agent", "group", "task", "turns": [...]}. A result of LARGE
@@ -47,51 +50,52 @@ STEPS = 12  # assistant messages after a result in which an edit is held against
 USED = 2  # assistant messages after a result in which names and phrases are held against its view
 QUOTE = 40  # characters: a shorter line may be repeated by chance
 PROOF = 20  # characters: a shorter line counts as shown only where it stands as a whole line
+SHELL_OLD = 12  # characters: a shorter string of a shell command is seldom old text
 WORD = r"\w+"
 NAME = r"[A-Za-z_][A-Za-z0-9_]{4,}"
 NAME_FORM = r"[a-z][A-Z]|[A-Za-z0-9]_|_[A-Za-z0-9]|\d"  # camelCase, an underscore or a digit: no plain word
 NUMBER = r"\s*\d+(?:→|\t|: |│ ?|:)"  # a line number that a tool put before a line
 NUMBERED = r"(?m)^[ \t]*{}(?:→|\t|: |│ ?|:)(.*)$"
-COMPACTED = (
+COMPACTED = (  # how the summary begins that a host puts in the place of the conversation
     r"(?i)\s*(?:<summary>|This session is being continued from a previous conversation"
     r"|The conversation history before this point was compacted"
-    r"|\[?(?:Context|Conversation) (?:was |has been )?(?:compacted|summarized))"
-)
+    r"|\[?(?:Context|Conversation) (?:was |has been )?(?:compacted|summarized))")  # fmt: skip
 PATCHED = r"\*\*\* (?:Update|Delete) File: (.+)|--- (?:a/)?(\S+)"
 CODE_FILE = r"\.(?:js|mjs|cjs|ts|tsx|jsx|py|go|rs|java|kt|rb|php|c|h|cc|cpp|hpp|cs|swift|scala|sh|lua|sql|ex|exs)$"
 PROSE_FILE = r"\.(?:md|txt|rst|adoc)$"
-COMMAND_KINDS = (  # first match wins: a display of a test file is a display
-    ("display", r"^\s*(cd [^&;]+(&&|;)\s*)?(cat|sed -n|head|tail|nl|bat)\b"),
-    ("search", r"\b(rg|grep|ag|git grep)\b"),
-    ("test", r"\b(pytest|go test|npm (run )?test|vitest|jest|cargo test|mvn|gradle|unittest|bun test|mocha)\b"),
-    ("git", r"\bgit (diff|log|show|status|blame)\b"),
-    ("listing", r"\b(ls|find|tree|fd)\b"),
-)
+COMMAND_KINDS = {  # first match wins: a display of a test file is a display
+    "display": r"^\s*(cd [^&;]+(&&|;)\s*)?(cat|sed -n|head|tail|nl|bat)\b",
+    "search": r"\b(rg|grep|ag|git grep)\b",
+    "test": r"\b(pytest|go test|npm (run )?test|vitest|jest|cargo test|mvn|gradle|unittest|bun test|mocha)\b",
+    "git": r"\bgit (diff|log|show|status|blame)\b",
+    "listing": r"\b(ls|find|tree|fd)\b",
+}
 WRITES = r"\b(?:sed|perl)\s+(?:-\S+\s+)*-\w*i|write_text\(|\.write\(|writelines\(|open\([^)\n]{1,200}['\"][wa]"
-QUOTED = r"'''(.+?)'''|\"\"\"(.+?)\"\"\"|'((?:\\.|[^'\\\n])+)'|\"((?:\\.|[^\"\\\n])+)\""
+QUOTED = r"(?s)'''(.+?)'''|\"\"\"(.+?)\"\"\"|'((?:\\.|[^'\\\n])+)'|\"((?:\\.|[^\"\\\n])+)\""
 SED_PART = r"\bs([/|#,@])((?:\\.|(?!\1)[^\n])+)\1"
 SED_LINES = r"\bsed\s[^\n]{0,40}?['\"](\d+)(?:,(\d+))?\s*[sdcai]"
+ESCAPED = r"\\(.)"
 FILE_NAME = r"[\w.-]+\.\w{1,5}\b"
 RECALLED = r"\brecall\s+(\S+)"
+SPAN = r"\s*(\d+)(?:\s*-\s*(\d+))?\s*"
 # Names that an agent would write without having read them here: builtin exceptions, products, common methods.
-# Collected from the names that agents of two or more unrelated projects used first; dunder names go by their form.
 TRAINED = frozenset(
-    """ArithmeticError AssertionError AttributeError BaseException ConnectionError FileExistsError FileNotFoundError
-    ImportError IndexError KeyError KeyboardInterrupt LookupError MemoryError ModuleNotFoundError NameError
-    NotImplementedError OverflowError PermissionError RecursionError RuntimeError StopIteration SyntaxError SystemExit
-    TimeoutError TypeError UnicodeDecodeError UnicodeEncodeError ValueError ZeroDivisionError DeprecationWarning
-    UserWarning RangeError ReferenceError NullPointerException IllegalArgumentException IllegalStateException
-    IOException GitHub GitLab OpenAI ChatGPT TypeScript JavaScript PostgreSQL MySQL SQLite MongoDB GraphQL WebSocket
-    PowerShell macOS OAuth2 base64 sha256 sha512 is_file is_dir setUp tearDown total_seconds toString hashCode forEach
-    indexOf innerHTML addEventListener setTimeout clearTimeout int32 int64 uint8 uint32 uint64 float32 float64
-    node_modules""".split()
-)
+    """AssertionError AttributeError BaseException ConnectionError FileNotFoundError ImportError IndexError KeyError
+    KeyboardInterrupt ModuleNotFoundError NameError NotImplementedError OSError PermissionError RuntimeError
+    StopIteration SyntaxError SystemExit TimeoutError TypeError UnicodeDecodeError ValueError ZeroDivisionError
+    DeprecationWarning UserWarning RangeError ReferenceError NullPointerException IllegalArgumentException
+    IllegalStateException IOException GitHub GitLab OpenAI ChatGPT TypeScript JavaScript PostgreSQL MySQL SQLite MongoDB
+    GraphQL WebSocket PowerShell OAuth2 base64 sha256 sha512 is_file is_dir setUp tearDown total_seconds toString
+    hashCode forEach indexOf innerHTML addEventListener setTimeout int32 int64 uint8 uint32 uint64 float32 float64
+    node_modules""".split())  # fmt: skip
 
-Counts = collections.Counter  # field -> number; the fields are FIELDS
-FIELDS = (
-    "n tokens sent compressed phrases phrases_kept edits first strict quote ref recalls recall"
-    " c_edits c_first c_strict c_ref"
-).split()
+Counts = collections.Counter  # field -> number; the fields are FIELDS, those of the corrected rules begin with c_
+FIELDS = ("n tokens sent compressed phrases phrases_kept edits first strict quote ref recalls recall"
+          " c_edits c_first c_strict c_ref").split()  # fmt: skip
+
+
+class BenchError(Exception):
+    """Something that the caller gave cannot be used; the message says what and why."""
 
 
 def tokens(text: str) -> int:
@@ -122,17 +126,10 @@ def grams(text: str) -> set[int]:
 
 def bare(text: str) -> set[str]:
     """The trimmed lines of four characters or more, each also without its number prefix and diff sign."""
-    out = set()
-    for line in map(str.strip, text.split("\n")):
-        if len(line) < 4:
-            continue
-        out.add(line)
-        number = re.match(NUMBER, line)
-        if number:
-            out.add(line[number.end() :].strip())
-        if line[0] in "+-":
-            out.add(line[1:].strip())
-    return out
+    out = {line for line in map(str.strip, text.split("\n")) if len(line) >= 4}
+    numbers = ((re.match(NUMBER, line), line) for line in out)
+    plain = {line[match.end() :].strip() for match, line in numbers if match}
+    return out | plain | {line[1:].strip() for line in out if line[0] in "+-"}
 
 
 def clean_path(path: Any) -> str:
@@ -140,71 +137,49 @@ def clean_path(path: Any) -> str:
     return os.path.normpath(str(path).lstrip("@")) if path else ""
 
 
-@dataclass
 class Call:
-    """One tool call with what scoring asks of it: `edits` are (path, old lines)."""
+    """One tool call of a row, and what scoring asks of it: `kind`, and `edits` as (path, old lines)."""
 
-    id: str
-    tool: str
-    name: str
-    args: dict[str, Any]
-    said: str
-    path: str = ""
-    command: str = ""
-    kind: str = ""
-    edits: list[tuple[str, list[str]]] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, raw: dict[str, Any], said: str) -> Call:
-        """The call of a row's turn; arguments that are no object count as none."""
-        args = raw["args"] if isinstance(raw["args"], dict) else {}
-        call = cls(raw["id"], raw["tool"], raw.get("name", raw["tool"]), args, said)
-        call.path = clean_path(args.get("path") or args.get("file_path") or args.get("filePath"))
-        call.command = str(args.get("command") or args.get("cmd") or "")
-        call.kind = kind_of(call)
-        if call.tool in ("edit", "write"):
-            call.edits = old_lines(call)
-        return call
+    def __init__(self, raw: dict[str, Any], said: str) -> None:
+        """`raw` as in the row; `said` is the text before the call. Arguments that are no object count as none."""
+        self.id, self.tool, self.name, self.said = raw["id"], raw["tool"], raw.get("name", raw["tool"]), said
+        self.args: dict[str, Any] = raw["args"] if isinstance(raw["args"], dict) else {}
+        self.path = clean_path(self.args.get("path") or self.args.get("file_path") or self.args.get("filePath"))
+        self.command = str(self.args.get("command") or self.args.get("cmd") or "")
+        self.kind = kind_of(self)
+        self.edits = old_lines(self) if self.tool in ("edit", "write") else []
 
     def shows(self, path: str) -> bool:
         """Whether this call puts file `path` before the agent."""
-        if not path:
-            return False
-        if self.tool == "read":
-            mine = self.path
-            return bool(mine) and (mine == path or mine.endswith("/" + path) or path.endswith("/" + mine))
-        return self.tool == "bash" and os.path.basename(path) in self.command
+        if self.tool == "read" and path and self.path:
+            return self.path == path or self.path.endswith("/" + path) or path.endswith("/" + self.path)
+        return bool(path) and self.tool == "bash" and os.path.basename(path) in self.command
 
 
 def kind_of(call: Call) -> str:
     """The rough kind that the slices go by: read files by their ending, commands by their first match."""
-    if call.tool in ("edit", "write", "grep"):
-        return {"grep": "search"}.get(call.tool, "edit")
     if call.tool == "read":
         path = call.path.lower()
         return "code" if re.search(CODE_FILE, path) else "prose" if re.search(PROSE_FILE, path) else "data"
-    if call.tool in ("find", "ls"):
-        return "listing"
-    if call.tool != "bash":
-        return "other"
-    return next((kind for kind, pattern in COMMAND_KINDS if re.search(pattern, call.command)), "command")
+    if call.tool == "bash":
+        return next((kind for kind, pattern in COMMAND_KINDS.items() if re.search(pattern, call.command)), "command")
+    kinds = {"edit": "edit", "write": "edit", "grep": "search", "find": "listing", "ls": "listing"}
+    return kinds.get(call.tool, "other")
 
 
 def old_lines(call: Call) -> list[tuple[str, list[str]]]:
-    """(path, lines) of the old text of an edit; of a patch, per file, its removed and context lines."""
-    if call.args.get("old"):
-        return [(call.path, str(call.args["old"]).split("\n"))]
-    out: list[tuple[str, list[str]]] = []
+    """(path, lines) of the old text of an edit, of each of several; of a patch, per file, what it removes and keeps."""
+    several = call.args.get("edits") or [call.args]
+    out = [(call.path, str(each["old"]).split("\n")) for each in several if each.get("old")]
     current = ""
-    lines: list[str] = []
-    for line in str(call.args.get("patch") or "").split("\n"):
+    for line in str(call.args.get("patch") or "").split("\n") if not out else ():
         header = re.match(PATCHED, line)
         if header or line.startswith("*** Add File"):
-            out.append((current, lines))
-            current, lines = clean_path((header.group(1) or header.group(2)).strip()) if header else "", []
+            current = clean_path((header.group(1) or header.group(2)).strip()) if header else ""
+            out.append((current, []))
         elif current and (line.startswith(" ") or line.startswith("-") and not line.startswith("---")):
-            lines.append(line[1:])
-    return [(path, old) for path, old in [*out, (current, lines)] if path and old]
+            out[-1][1].append(line[1:])
+    return [(path, old) for path, old in out if old]
 
 
 def shell_old(command: str) -> list[str]:
@@ -214,69 +189,54 @@ def shell_old(command: str) -> list[str]:
     """
     if not re.search(WRITES, command):
         return []
-    found = [part for _, part in re.findall(SED_PART, command)]
-    found += ["".join(groups) for groups in re.findall(QUOTED, command, re.DOTALL)]
-    lines = [line for part in found for line in part.replace("\\n", "\n").split("\n")]
-    return [line for line in (re.sub(r"\\(.)", r"\1", line).strip() for line in lines) if len(line) >= 12]
+    found = [part for _, part in re.findall(SED_PART, command)] + ["".join(g) for g in re.findall(QUOTED, command)]
+    lines = (line for part in found for line in part.replace("\\n", "\n").split("\n"))
+    return [line for line in (re.sub(ESCAPED, r"\1", line).strip() for line in lines) if len(line) >= SHELL_OLD]
 
 
 def line_numbers(call: Call) -> list[int]:
     """The lines that an edit names by number: an insert's anchor, a range without old text, sed's addresses."""
     args = call.args
+    spans: list[tuple[Any, Any]] = [(args.get("insert_line"), args.get("insert_line"))]
     if call.tool == "bash":
-        pairs = re.findall(SED_LINES, call.command) if re.search(WRITES, call.command) else []
-        spans = [(int(a), int(b or a)) for a, b in pairs]
-    elif isinstance(args.get("insert_line"), int):
-        spans = [(args["insert_line"], args["insert_line"])]
-    elif args.get("new") and not args.get("old") and isinstance(args.get("start"), int):
-        end = args.get("end")
-        spans = [(args["start"], end if isinstance(end, int) else args["start"])]
-    else:
-        spans = []
-    return [n for a, b in spans if 0 < a <= b for n in range(a, min(b, a + 200) + 1)]
+        spans = [(int(a), int(b or a)) for a, b in re.findall(SED_LINES, call.command)]
+        spans = spans if re.search(WRITES, call.command) else []
+    elif args.get("new") and not args.get("old") and "insert_line" not in args:
+        spans = [(args.get("start"), args.get("end", args.get("start")))]
+    spans = [(a, b) for a, b in spans if isinstance(a, int) and isinstance(b, int) and 0 < a <= b]
+    return [n for a, b in spans for n in range(a, min(b, a + 200) + 1)]
 
 
-@dataclass
 class Turn:
-    """One turn of a session and what every engine's scoring needs of it, computed once."""
+    """One turn of a session and what every engine's scoring needs of it, computed once.
 
-    role: str
-    text: str
-    names: set[str]
-    grams: set[int]
-    bare: set[str] = field(default_factory=set)
-    calls: list[Call] = field(default_factory=list)
-    call: Call | None = None
-    is_error: bool = False
-    compacted: bool = False
+    `names` and `grams` of an assistant turn include its calls' arguments. A result whose call is unknown has none.
+    """
 
-    @property
-    def large(self) -> bool:
-        """Whether this is a result that gets a score."""
-        return self.call is not None and len(self.text) >= LARGE and self.call.tool not in ("edit", "write")
+    def __init__(self, raw: dict[str, Any], calls: dict[str, Call]) -> None:
+        """`raw` as in the row; `calls` are those before it, by id, and get this turn's."""
+        self.role: str = raw["role"]
+        self.text: str = raw["output"] if self.role == "tool" else raw.get("text", "")
+        self.names, self.grams, self.bare = names(self.text), grams(self.text), set[str]()
+        self.calls = [Call(each, self.text) for each in raw.get("calls", [])]
+        calls.update((call.id, call) for call in self.calls)
+        for each in raw.get("calls", []):
+            args = json.dumps(each["args"], ensure_ascii=False)
+            self.names |= names(args)
+            self.grams |= grams(args)
+        self.call = calls.get(raw["call_id"]) if self.role == "tool" else None
+        self.is_error = bool(raw.get("is_error"))
+        self.compacted = self.role == "user" and bool(raw.get("compacted") or re.match(COMPACTED, self.text))
+        if self.role == "tool":
+            self.bare = bare(self.text)
+        mine = self.call is not None and self.call.tool in ("edit", "write")
+        self.large = self.call is not None and len(self.text) >= LARGE and not mine  # these get a score
 
 
 def prepare(row: dict[str, Any]) -> list[Turn]:
-    """The turns of a row, in order; a result whose call is unknown has no `call`."""
-    out = []
+    """The turns of a row, in order."""
     calls: dict[str, Call] = {}
-    for raw in row["turns"]:
-        role = raw["role"]
-        text = raw["output"] if role == "tool" else raw.get("text", "")
-        turn = Turn(role, text, names(text), grams(text))
-        if role == "assistant":
-            for each in raw.get("calls", []):
-                call = calls[each["id"]] = Call.of(each, text)
-                turn.calls.append(call)
-                args = json.dumps(each["args"], ensure_ascii=False)
-                turn.names |= names(args)
-                turn.grams |= grams(args)
-        elif role == "tool":
-            turn.bare, turn.call, turn.is_error = bare(text), calls.get(raw["call_id"]), bool(raw.get("is_error"))
-        else:
-            turn.compacted = bool(raw.get("compacted") or re.match(COMPACTED, text))
-        out.append(turn)
-    return out
+    return [Turn(raw, calls) for raw in row["turns"]]
 
 
 class Sent(NamedTuple):
@@ -307,10 +267,9 @@ class HeadTail(Engine):
 
     def send(self, turn: Turn, task: str, latest: str) -> Sent:
         """The clipped text."""
-        text = turn.text
-        if len(text) <= 10_000:
-            return Sent(text, "full")
-        return Sent(text[:5000] + "\n… elided …\n" + text[-5000:], "headtail")
+        short = len(turn.text) <= 10_000
+        return Sent(turn.text if short else turn.text[:5000] + "\n… elided …\n" + turn.text[-5000:],
+                    "full" if short else "headtail")  # fmt: skip
 
 
 class Product(Engine):
@@ -318,15 +277,13 @@ class Product(Engine):
 
     sees_all = True
 
-    def __init__(self, judge: str = "local", gutter: bool | None = None, settings: Any = None) -> None:
-        """`gutter` and `settings` go to the Lens as they are; `judge` is `local` or `jev`."""
-        import jevlens
-
+    def __init__(self, judge: Any = "local", gutter: bool | None = None, settings: Any = None) -> None:
+        """The arguments go to the Lens as they are."""
         self.lens = jevlens.Lens(judge=judge, store=None, gutter=gutter, settings=settings)
 
     def send(self, turn: Turn, task: str, latest: str) -> Sent:
         """What `see` gives back."""
-        call = turn.call or Call("", "other", "other", {}, "")
+        call = turn.call or Call({"id": "", "tool": "other", "args": {}}, "")
         seen = self.lens.see(turn.text, tool=call.tool, args=call.args, task=task, latest=latest, said=call.said,
                              is_error=turn.is_error)  # fmt: skip
         return Sent(seen.text, seen.view, seen.shape, seen.kept, seen.reason)
@@ -338,16 +295,22 @@ class Product(Engine):
 
 @dataclass
 class Scored:
-    """One large result: the slices it belongs to and its counts. `misses` are (kind of miss, what was lost)."""
+    """One large result: its slices and counts; `misses` are (kind, what was lost)."""
 
     row: str
     call: str
     group: str
-    slices: tuple[str, ...]
+    slices: tuple[str, ...]  # all, kind, agent, view, shape, reason
     counts: Counts[str]
     ms: float = 0.0
     misses: list[tuple[str, str]] = field(default_factory=list)
     page: tuple[str, tuple[int, ...], list[str]] | None = None  # text, kept lines, lines of later edits
+
+    def miss(self, kind: str, lost: str, *fields: str) -> None:
+        """Count a miss under these fields."""
+        for name in fields:
+            self.counts[name] = 1
+        self.misses.append((kind, lost[:160]))
 
 
 class Known:
@@ -355,8 +318,7 @@ class Known:
 
     def __init__(self, task: str) -> None:
         """The task is always known."""
-        self.names = names(task)
-        self.grams = grams(task)
+        self.names, self.grams = names(task), grams(task)
         self.lines: set[str] = set()
         self.texts: list[str] = []
 
@@ -383,6 +345,12 @@ def proven(old: Sequence[str], output: str) -> list[str]:
     return [line for line in map(str.strip, old) if len(line) >= 4 and line[:200] in output]
 
 
+def at_numbers(output: str, numbers: Sequence[int]) -> list[str]:
+    """The lines that an output prints with one of these numbers before them."""
+    found = (re.search(NUMBERED.format(number), output) for number in numbers)
+    return [line for line in (match.group(1).strip() for match in found if match) if len(line) >= 4]
+
+
 Open = tuple[int, Turn, Sent, Scored]  # a result, with the number of assistant messages before it
 
 
@@ -392,97 +360,85 @@ class Scorer:
     def __init__(self, row: dict[str, Any], turns: list[Turn], engine: Engine, pages: bool = False) -> None:
         """`turns` are `prepare(row)`, shared by the engines that score the same row."""
         self.row, self.turns, self.engine, self.pages = row, turns, engine, pages
-        self.known = Known(row["task"])
-        self.open: list[Open] = []  # for looking back
-        self.steps = 0
+        self.known, self.steps = Known(row["task"]), 0
+        self.open: list[Open] = []  # the scored results since the last compaction, for looking back
 
-    def run(self, skip: Iterable[str] = ()) -> list[Scored]:
+    def run(self, skip: Sequence[str] = ()) -> list[Scored]:
         """Scores of the large results whose call id is not in `skip`."""
         out = []
-        latest = self.row["task"]
-        skipped = set(skip)
+        task = latest = self.row["task"]
         for i, turn in enumerate(self.turns):
-            sent = turn.text
+            sent = Sent(turn.text, "")
             if turn.role == "user":
                 latest = turn.text
                 if turn.compacted:
-                    self.known, self.open = Known(self.row["task"]), []
+                    self.known, self.open = Known(task), []
                     self.engine.forget()
-            elif turn.role == "assistant":
-                self.steps += 1
-                for call in turn.calls:
-                    self.look_back(call)
-            elif turn.large or (turn.call and self.engine.sees_all):
+            for call in turn.calls:
+                self.look_back(call)
+            self.steps += turn.role == "assistant"
+            if turn.call and (turn.large or self.engine.sees_all):
                 start = time.perf_counter()
-                got = self.engine.send(turn, self.row["task"], latest)
+                sent = self.engine.send(turn, task, latest)
                 ms = (time.perf_counter() - start) * 1000
-                sent = got.text
-                if turn.large and turn.call and turn.call.id not in skipped:
-                    out.append(self.score(i, turn, turn.call, got, ms))
-            self.known.learn(turn, sent)
+                if turn.large and turn.call.id not in skip:
+                    out.append(self.score(i, turn, turn.call, sent, ms))
+            self.known.learn(turn, sent.text)
         return out
 
     def score(self, i: int, turn: Turn, call: Call, sent: Sent, ms: float) -> Scored:
         """Counts of one large result by the referee's rules; `look_back` adds the corrected ones."""
-        output, text = turn.text, sent.text
+        cut = sent.text != turn.text
         slices = ("all", call.kind, "agent:" + self.row["agent"], "view:" + sent.view, "shape:" + sent.shape,
                   "reason:" + sent.reason)  # fmt: skip
-        counts = Counts(n=1, tokens=tokens(output), sent=tokens(text), compressed=int(text != output))
+        counts = Counts(n=1, tokens=tokens(turn.text), sent=tokens(sent.text), compressed=int(cut))
         scored = Scored(self.row["id"], call.id, self.row.get("group", ""), slices, counts, ms)
-        if self.pages and text != output:
-            scored.page = output, kept_lines(output, sent), []
-        following = [later for later in self.turns[i + 1 :] if later.role == "assistant"]
-        used = set().union(*(later.grams for later in following[:USED])) & turn.grams - self.known.grams
-        counts["phrases"] = len(used)
-        counts["phrases_kept"] = len(used & grams(text)) if text != output else len(used)
-        self.look_ahead(scored, call, output, text, following[:STEPS])
-        if text != output:
-            self.quote_and_ref(scored, turn, text, following[:USED])
+        if self.pages and cut:
+            scored.page = turn.text, kept_lines(turn.text, sent), []
+        later = [each for each in self.turns[i + 1 :] if each.role == "assistant"]
+        used = set().union(*(each.grams for each in later[:USED])) & turn.grams - self.known.grams
+        counts.update(phrases=len(used), phrases_kept=len(used & grams(sent.text)) if cut else len(used))
+        self.look_ahead(scored, call, turn.text, sent.text, later[:STEPS])
+        if cut:
+            self.quote_and_ref(scored, turn, sent.text, later[:USED])
         self.open.append((self.steps, turn, sent, scored))
         return scored
 
-    def look_ahead(self, scored: Scored, call: Call, output: str, text: str, following: list[Turn]) -> None:
+    def look_ahead(self, scored: Scored, call: Call, output: str, text: str, later: list[Turn]) -> None:
         """Edits of a file that this call shows, until it is read again (referee rules)."""
         reread = set()
-        edits = ((later, other) for later in following for other in later.calls)
-        for _, other in edits:
+        for other in (each for turn in later for each in turn.calls):
             if other.tool == "read":
                 reread.add(other.path)
             for path, old in other.edits:
                 lines = proven(old, output) if path not in reread and call.shows(path) else []
-                if not lines:
-                    continue
-                scored.counts["edits"] = 1
                 lost = [line for line in lines if line[:200] not in text and not self.known.has(line, 200)]
-                if lines[0][:80] not in text and not self.known.has(lines[0], 80):
+                if lines:
+                    scored.counts["edits"] = 1
+                if lines and lines[0][:80] not in text and not self.known.has(lines[0], 80):
                     scored.counts["first"] = 1
                 if lost:
-                    scored.counts["strict"] = 1
-                    scored.misses.append(("edit", f"{path}: {lost[0][:120]}"))
+                    scored.miss("edit", f"{path}: {lost[0]}", "strict")
 
-    def quote_and_ref(self, scored: Scored, turn: Turn, text: str, following: list[Turn]) -> None:
+    def quote_and_ref(self, scored: Scored, turn: Turn, text: str, later: list[Turn]) -> None:
         """Lines that the next message quotes and names that the next two use, gone from what was sent."""
-        for line in map(str.strip, following[0].text.split("\n") if following else ()):
-            if len(line) >= QUOTE and line in turn.text and line[:400] not in text and not self.known.has(line, 400):
-                scored.counts["quote"] = 1
-                scored.misses.append(("quote", line[:120]))
-                break
-        only = set().union(*(later.names for later in following)) & turn.names - self.known.names - names(text)
-        scored.counts["ref"] = int(bool(only))
+        lines = [line for line in map(str.strip, later[0].text.split("\n")) if len(line) >= QUOTE] if later else []
+        lost = [q for q in lines if q in turn.text and q[:400] not in text and not self.known.has(q, 400)]
+        if lost:
+            scored.miss("quote", lost[0], "quote")
+        only = set().union(*(each.names for each in later)) & turn.names - self.known.names - names(text)
         untrained = sorted(name for name in only if not trained(name))
-        scored.counts["c_ref"] = int(bool(untrained))
-        if only:
-            lost = " ".join(untrained[:6]) or "known from training: " + " ".join(sorted(only)[:6])
-            scored.misses.append(("ref", lost))
+        if untrained:
+            scored.miss("ref", " ".join(untrained[:6]), "ref", "c_ref")
+        elif only:
+            scored.miss("ref, known from training", " ".join(sorted(only)[:6]), "ref")
 
     def look_back(self, call: Call) -> None:
         """Hold an edit or a recall against the last result that showed what it needs (corrected rules)."""
-        recent = [entry for entry in reversed(self.open) if self.steps - entry[0] <= STEPS]
-        if not recent:
-            return
-        numbers = line_numbers(call)
+        recent = [entry for entry in reversed(self.open) if self.steps - entry[0] < STEPS]
+        numbers = line_numbers(call) if recent else []
         edits = call.edits or ([(call.path, [])] if numbers else [])
-        if call.tool == "bash":
+        if call.tool == "bash" and recent:
             old = shell_old(call.command)
             edits = [(name, old) for name in dict.fromkeys(re.findall(FILE_NAME, call.command)) if old or numbers]
         for path, old in edits:
@@ -492,50 +448,33 @@ class Scorer:
     def hold(self, recent: Sequence[Open], path: str, old: list[str], numbers: list[int]) -> None:
         """Count an edit of `path` at the last result that shows one of its old lines or line numbers."""
         for _, turn, sent, scored in recent:
-            if not (turn.call and turn.call.shows(path)):
-                continue
-            lines = proven(old, turn.text) + at_numbers(turn.text, numbers)
+            shows = turn.call is not None and turn.call.shows(path)
+            lines = proven(old, turn.text) + at_numbers(turn.text, numbers) if shows else []
             if not lines:
                 continue
             scored.counts["c_edits"] = 1
             if scored.page:
                 scored.page[2].extend(lines)
-            if sent.text == turn.text:
-                return
             lost = [line for line in lines if not self.known.shown(line, line in turn.bare)]
-            if lost:
-                scored.counts["c_strict"] = 1
-                scored.counts["c_first"] |= int(lost[0] == lines[0])
-                scored.misses.append(("edit*", lost[0][:120]))
+            if lost and sent.text != turn.text:
+                scored.miss("edit*", f"{path}: {lost[0]}", "c_strict", *(["c_first"] if lost[0] == lines[0] else []))
             return
 
     def recall(self, call: Call) -> None:
         """A recorded recall that the view sent here would not answer."""
         command = re.search(RECALLED, call.command)
-        wanted = command.group(1) if command else ""
-        if "recall" in call.name.lower():
-            wanted = str(call.args.get("id") or "")
-        for _, turn, sent, scored in reversed(self.open) if wanted else ():
-            if wanted in turn.text or (turn.call and turn.call.id == wanted):
-                scored.counts["recalls"] = 1
-                if sent.text != turn.text and recall_lost(call.args, turn.text, kept_lines(turn.text, sent)):
-                    scored.counts["recall"] = 1
-                    scored.misses.append(("recall", json.dumps(call.args, ensure_ascii=False)[:120]))
-                return
-
-
-def at_numbers(output: str, numbers: Sequence[int]) -> list[str]:
-    """The lines that an output prints with one of these numbers before them."""
-    found = (re.search(NUMBERED.format(number), output) for number in numbers)
-    return [line for line in (match.group(1).strip() for match in found if match) if len(line) >= 4]
+        wanted = str(call.args.get("id") or "") if "recall" in call.name.lower() else command[1] if command else ""
+        asked = [entry for entry in self.open if wanted and (wanted in entry[1].text or wanted == entry[3].call)]
+        for _, turn, sent, scored in asked[-1:]:
+            scored.counts["recalls"] = 1
+            if sent.text != turn.text and recall_lost(call.args, turn.text, kept_lines(turn.text, sent)):
+                scored.miss("recall", json.dumps(call.args, ensure_ascii=False), "recall")
 
 
 def kept_lines(output: str, sent: Sent) -> tuple[int, ...]:
     """1-based numbers of the lines that were sent whole; found by their text where the engine does not say."""
-    if sent.kept is not None:
-        return sent.kept
-    have = set(sent.text.split("\n"))
-    return tuple(n for n, line in enumerate(output.split("\n"), 1) if line in have)
+    have = set(sent.text.split("\n")) if sent.kept is None else ()
+    return tuple(n for n, line in enumerate(output.split("\n"), 1) if line in have) if have else sent.kept or ()
 
 
 def recall_lost(args: dict[str, Any], output: str, kept: Sequence[int]) -> bool:
@@ -543,41 +482,33 @@ def recall_lost(args: dict[str, Any], output: str, kept: Sequence[int]) -> bool:
     lines = output.split("\n")
     gone = set(range(1, len(lines) + 1)) - set(kept)
     if args.get("lines"):
-        span = re.fullmatch(r"\s*(\d+)(?:\s*-\s*(\d+))?\s*", str(args["lines"]))
-        return span is None or any(n in gone for n in range(int(span[1]), min(int(span[2] or span[1]), len(lines)) + 1))
-    if args.get("pattern"):
-        return any(str(args["pattern"]).strip("/") in lines[n - 1] for n in gone)
-    return bool(gone)
+        span = re.fullmatch(SPAN, str(args["lines"]))
+        return span is None or not gone.isdisjoint(range(int(span[1]), int(span[2] or span[1]) + 1))
+    return any(str(args.get("pattern") or "").strip("/") in lines[n - 1] for n in gone)
 
 
 # ---------------------------------------------------------------- tables, intervals, progress, pages
 
 RESAMPLES = 400  # bootstrap replicates: the ends of a 95 % interval move by under a tenth of its width beyond that
-WEIGHTS = {"edit": 5, "quote": 2, "ref": 1, "recall": 2}  # points of the objective that a percent of misses costs
-MEASURES = (  # name, numerator field, denominator field
-    ("edit", "first", "edits"),
-    ("strict", "strict", "edits"),
-    ("quote", "quote", "n"),
-    ("ref", "ref", "n"),
-    ("recall", "recall", "recalls"),
-    ("c_edit", "c_first", "c_edits"),
-    ("c_strict", "c_strict", "c_edits"),
-    ("c_ref", "c_ref", "n"),
-)
+MEASURES = {  # name: fields of the misses and of what they are a share of
+    "edit": ("first", "edits"), "strict": ("strict", "edits"), "quote": ("quote", "n"), "ref": ("ref", "n"),
+    "recall": ("recall", "recalls"), "c_edit": ("c_first", "c_edits"), "c_strict": ("c_strict", "c_edits"),
+    "c_ref": ("c_ref", "n"),
+}  # fmt: skip
+OBJECTIVES = {  # name: the measures that stand for the edit-miss and the ref-miss in it
+    "objective": ("edit", "ref"), "strict_objective": ("strict", "ref"),
+    "c_objective": ("c_edit", "c_ref"), "c_strict_objective": ("c_strict", "c_ref"),
+}  # fmt: skip
 
 
 def measures(counts: Sequence[int]) -> dict[str, float]:
     """Percentages and objectives of summed counts (in the order of FIELDS)."""
     c = dict(zip(FIELDS, counts))
-    out = {"saved": 100 * (c["tokens"] - c["sent"]) / c["tokens"] if c["tokens"] else 0.0}
-    for name, above, below in MEASURES:
-        out[name] = 100 * c[above] / c[below] if c[below] else 0.0
+    out = {"saved": 100 - 100 * c["sent"] / (c["tokens"] or 1) if c["tokens"] else 0.0}
+    out.update((name, 100 * c[above] / (c[below] or 1)) for name, (above, below) in MEASURES.items())
     out["phrases"] = 100 * c["phrases_kept"] / c["phrases"] if c["phrases"] else 100.0
-    rest = out["saved"] - WEIGHTS["quote"] * out["quote"] - WEIGHTS["recall"] * out["recall"]
-    out["objective"] = rest - WEIGHTS["edit"] * out["edit"] - out["ref"]
-    out["strict_objective"] = rest - WEIGHTS["edit"] * out["strict"] - out["ref"]
-    out["c_objective"] = rest - WEIGHTS["edit"] * out["c_edit"] - out["c_ref"]
-    out["c_strict_objective"] = rest - WEIGHTS["edit"] * out["c_strict"] - out["c_ref"]
+    rest = out["saved"] - 2 * out["quote"] - 2 * out["recall"]  # percentage points; an edit-miss weighs five, a ref one
+    out.update((name, rest - 5 * out[edit] - out[ref]) for name, (edit, ref) in OBJECTIVES.items())
     return out
 
 
@@ -601,52 +532,33 @@ def intervals(scored: Sequence[Scored]) -> dict[str, tuple[float, float]]:
     groups: dict[str, list[int]] = {}
     for each in scored:
         sums = groups.setdefault(each.group, [0] * len(FIELDS))
-        for k, name in enumerate(FIELDS):
-            sums[k] += each.counts[name]
+        sums[:] = map(operator.add, sums, (each.counts[name] for name in FIELDS))
     columns = list(zip(*groups.values()))
     runs = [measures([sum(map(operator.mul, drawn, column)) for column in columns]) for drawn in resample(len(groups))]
-    total = [sum(column) for column in columns]
-    out = {}
-    for name in runs[0]:
-        values = sorted(run[name] for run in runs)
-        out[name] = values[RESAMPLES // 40], values[-1 - RESAMPLES // 40]
-    for name, above, below in MEASURES:
-        if total[FIELDS.index(below)] and not total[FIELDS.index(above)]:
-            out[name] = 0.0, min(100.0, 300 / total[FIELDS.index(below)])
-    return out
+    values = {name: sorted(run[name] for run in runs) for name in runs[0]}
+    out = {name: (each[RESAMPLES // 40], each[-1 - RESAMPLES // 40]) for name, each in values.items()}
+    total = dict(zip(FIELDS, map(sum, columns)))
+    none = {name: below for name, (above, below) in MEASURES.items() if total[below] and not total[above]}
+    return {**out, **{name: (0.0, min(100.0, 300 / total[below])) for name, below in none.items()}}
 
 
-def summary(scored: Sequence[Scored], spread: bool = True) -> dict[str, Any]:
-    """Counts, measures and (with `spread`) their intervals over some results."""
+def summary(scored: Sequence[Scored]) -> dict[str, Any]:
+    """Counts, measures and their intervals over some results."""
     counts = {name: sum(each.counts[name] for each in scored) for name in FIELDS}
-    out: dict[str, Any] = {"counts": counts, **{k: round(v, 3) for k, v in measures(list(counts.values())).items()}}
-    if spread and scored:
-        out["ci95"] = {k: (round(a, 2), round(b, 2)) for k, (a, b) in intervals(scored).items()}
-    return out
+    spread = {k: (round(a, 2), round(b, 2)) for k, (a, b) in intervals(scored).items()} if scored else {}
+    return {"counts": counts, **{k: round(v, 3) for k, v in measures(list(counts.values())).items()}, "ci95": spread}
 
 
 def machine() -> dict[str, str]:
     """Where and on what a number was taken."""
-    here = os.path.dirname(os.path.abspath(__file__))
+    git = ["git", "-C", os.path.dirname(os.path.abspath(__file__)), "describe", "--always", "--dirty"]
     try:
-        command = ["git", "-C", here, "describe", "--always", "--dirty"]
-        commit = subprocess.run(command, check=False, capture_output=True, text=True).stdout.strip() or "unknown"
+        commit = subprocess.run(git, check=False, capture_output=True, text=True).stdout.strip()
     except OSError:
-        commit = "unknown"
-    return {
-        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
-        "python": f"{platform.python_implementation()} {platform.python_version()}",
-        "version": _version(here),
-        "commit": commit,
-    }
-
-
-def _version(here: str) -> str:
-    try:
-        with open(os.path.join(here, "pyproject.toml"), encoding="utf-8") as file:
-            return next((line.split('"')[1] for line in file if line.startswith("version")), "unknown")
-    except OSError:
-        return "unknown"
+        commit = ""
+    system = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
+    python = f"{platform.python_implementation()} {platform.python_version()}"
+    return {"machine": system, "python": python, "version": jevlens.__version__, "commit": commit or "unknown"}
 
 
 Table = tuple[str, Sequence[str], Sequence[Sequence[Any]]]  # title, head, rows
@@ -659,8 +571,8 @@ def report(as_json: bool, data: dict[str, Any], tables: Sequence[Table]) -> None
         return
     print("; ".join(machine().values()))
     for title, head, rows in tables:
-        cells = [list(map(str, head)), *([str(cell) for cell in row] for row in rows)]
-        widths = [max(map(len, column)) for column in zip(*cells)]
+        cells = [[f"{cell:.1f}" if isinstance(cell, float) else str(cell) for cell in row] for row in (head, *rows)]
+        widths = [min(40, max(map(len, column))) for column in zip(*cells)]  # a lost line may be longer
         print(f"\n{title}")
         for row in cells:
             padded = [cell.rjust(width) for cell, width in zip(row, widths)]
@@ -672,16 +584,56 @@ class Progress:
 
     def __init__(self, what: str) -> None:
         """`what` stands before the bar."""
-        self.what, self.last = what, -1
-        self.live = sys.stderr.isatty()
+        self.what, self.last, self.live = what, -1, sys.stderr.isatty()
 
     def at(self, share: float) -> None:
         """Redraw at 0 <= share <= 1; 1 ends the line."""
         percent = int(100 * min(share, 1.0))
         if self.live and percent != self.last:
-            self.last = percent
-            end = "\n" if percent == 100 else ""
+            self.last, end = percent, "\n" if percent == 100 else ""
             print(f"\r{self.what} [{'#' * (percent // 4):<25}] {percent:3d} %", end=end, file=sys.stderr, flush=True)
+
+
+PAGE = """<!doctype html><meta charset="utf-8"><title>Misses</title><style>
+:root{color-scheme:light dark;--kept:#1a7f37;--need:#b35900;--mark:#fff1c2}
+@media(prefers-color-scheme:dark){:root{--kept:#57c26f;--need:#ffb259;--mark:#4a3a10}}
+body{font:14px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem}
+pre{overflow-x:auto;border:1px solid #8886;padding:.5rem;line-height:1.3}
+.k{color:var(--kept)}.d{opacity:.6}.n{color:var(--need);background:var(--mark);font-weight:bold}summary{cursor:pointer}
+</style><h1>Misses</h1><p><span class="k">+ sent</span> · <span class="d">- left out</span> ·
+<span class="n">! left out and used later</span></p>"""
+NEAR = 3  # lines around a marked one that a page shows; the rest of a stretch is folded into a count
+
+
+def write_page(path: str, scored: Sequence[Scored]) -> None:
+    """Write every result with a miss as the original with what was sent, left out and used later; one HTML file."""
+    with open(path, "w", encoding="utf-8", errors="replace") as file:
+        file.write(PAGE)
+        for each in scored:
+            if each.page and each.misses:
+                title = html.escape(" · ".join([each.row, each.call, *each.slices[1:]]))
+                lost = "".join(f"<li>{html.escape(f'{kind}: {what}')}" for kind, what in each.misses)
+                file.write(f"<details open><summary>{title}</summary><ul>{lost}</ul><pre>")
+                file.writelines(page_lines(each))
+                file.write("</pre></details>")
+
+
+def page_lines(each: Scored) -> Iterator[str]:
+    """The lines of one result's page: those near a needed line or the edge of a stretch, and counts of the others."""
+    text, kept, needed = each.page or ("", (), [])
+    words = {*needed, *(word for kind, what in each.misses for word in (what.split() if "ref" in kind else [what]))}
+    sent, lines = set(kept), text.split("\n")
+    marks = ["k" if n in sent else "n" if any(w in line or line.strip() in w for w in words if line.strip()) else "d"
+             for n, line in enumerate(lines, 1)]  # fmt: skip
+    folded = 0
+    for n, (mark, line) in enumerate(zip(marks, lines)):
+        if len(set(marks[max(0, n - NEAR) : n + NEAR + 1])) == 1 and mark != "n":
+            folded += 1
+            continue
+        yield f"⋯ {folded} more\n" if folded else ""
+        folded = 0
+        yield f'<span class="{mark}">{"+-!"["kdn".index(mark)]} {n + 1:5} {html.escape(line)}</span>\n'
+    yield f"⋯ {folded} more\n" if folded else ""
 
 
 # ---------------------------------------------------------------- outputs, trajectories, sessions, sweep, speed
@@ -695,10 +647,11 @@ class Plan(NamedTuple):
     half: str = ""  # `A` or `B`: rows by a hash of their group
     fresh: bool = False  # leave out the results that a row says are in dev too
     pages: bool = False
-    settings: tuple[tuple[str, str], ...] = ()
+    settings: tuple[tuple[str, str], ...] = ()  # (name, value)
 
 
 _PLAN = Plan(())  # of this process; set by `_start`
+_LOCAL = dict(jevlens.LOCAL)  # the local judge's table as it was before any change
 
 
 def _start(plan: Plan) -> None:
@@ -713,30 +666,19 @@ def new_engine(name: str, plan: Plan) -> Engine:
     return Product(name, plan.gutter, settings_of(plan.settings))
 
 
-def settings_of(changes: Sequence[tuple[str, str]]) -> Any:
-    """jevlens.Settings with these fields changed; names that are no field change the local judge's table LOCAL."""
-    import jevlens
-
+def settings_of(changes: Sequence[tuple[str, str]]) -> jevlens.Settings:
+    """The default Settings with these fields changed; other names change the local judge's table LOCAL."""
     fields: dict[str, Any] = {}
-    if not _LOCAL:
-        _LOCAL.update(jevlens.LOCAL)
     jevlens.LOCAL.update(_LOCAL)
     for name, value in changes:
+        kind = type(getattr(jevlens.Settings, name, None))
         if name in jevlens.LOCAL:
             jevlens.LOCAL[name] = float(value)
-        elif hasattr(jevlens.Settings(), name):
-            kind = type(getattr(jevlens.Settings(), name))
+        elif kind in (bool, int, float, str):
             fields[name] = value in ("1", "True", "true") if kind is bool else kind(value)
         else:
             raise BenchError(f"--set {name}: neither a setting nor a constant of the local judge")
     return dataclasses.replace(jevlens.Settings(), **fields)
-
-
-_LOCAL: dict[str, float] = {}  # the local judge's table as it was before any change
-
-
-class BenchError(Exception):
-    """Something that the caller gave cannot be used; the message says what and why."""
 
 
 def half_of(group: str) -> str:
@@ -748,12 +690,8 @@ def score_row(row: dict[str, Any], plan: Plan) -> list[list[Scored]]:
     """Per engine of the plan, the scored results of one session."""
     if plan.half and half_of(row.get("group", "")) != plan.half:
         return [[] for _ in plan.engines]
-    turns = prepare(row)
-    skip = (row.get("seen_in_dev") or ()) if plan.fresh else ()
-    return [
-        Scorer(row, turns, new_engine(name, plan), plan.pages and not i).run(skip)
-        for i, name in enumerate(plan.engines)
-    ]
+    turns, skip = prepare(row), (row.get("seen_in_dev") or ()) if plan.fresh else ()
+    return [Scorer(row, turns, new_engine(name, plan), plan.pages).run(skip) for name in plan.engines]
 
 
 def _score_line(line: bytes) -> list[list[Scored]]:
@@ -763,8 +701,7 @@ def _score_line(line: bytes) -> list[list[Scored]]:
 def read_lines(paths: Sequence[str], every: int, offset: int) -> Iterator[bytes]:
     """Every `every`-th line of JSONL files, gzip or plain, with a bar on stderr."""
     sizes = [os.path.getsize(path) for path in paths]
-    bar = Progress("rows")
-    number = 0
+    bar, number = Progress("rows"), 0
     for k, path in enumerate(paths):
         with open(path, "rb") as raw:
             for line in gzip.open(raw) if path.endswith(".gz") else raw:
@@ -778,138 +715,99 @@ def read_lines(paths: Sequence[str], every: int, offset: int) -> Iterator[bytes]
 def score_lines(lines: Iterable[bytes], plan: Plan, jobs: int) -> list[list[Scored]]:
     """Per engine, the results of all rows in the order of the rows; `jobs` processes share the rows."""
     out: list[list[Scored]] = [[] for _ in plan.engines]
-    if jobs < 2:
-        _start(plan)
-        done: Iterable[list[list[Scored]]] = map(_score_line, lines)
-        pool = None
-    else:
-        pool = multiprocessing.Pool(jobs, _start, (plan,))
-        done = pool.imap(_score_line, lines)  # reads ahead by what fits the pipe: memory stays bounded
-    try:
-        for per_engine in done:
+    _start(plan)
+    with multiprocessing.Pool(jobs, _start, (plan,)) if jobs > 1 else contextlib.nullcontext() as pool:
+        # imap reads ahead by what fits its pipe, so memory stays bounded
+        for per_engine in pool.imap(_score_line, lines) if pool else map(_score_line, lines):
             for scored, more in zip(out, per_engine):
                 scored.extend(more)
-    finally:
-        if pool:
-            pool.terminate()
     return out
 
 
-def slices_of(scored: Sequence[Scored]) -> dict[str, list[Scored]]:
-    """Slice name -> its results: all, then kinds, agents, reasons, shapes and views by name."""
-    out: dict[str, list[Scored]] = {}
-    for each in scored:
-        for name in each.slices:
-            out.setdefault(name, []).append(each)
-    return dict(sorted(out.items(), key=lambda item: (item[0] != "all", ":" in item[0], item[0])))
-
-
-LINES = (  # of the headline table: label, measure under referee rules, measure under corrected rules, denominator
-    ("saved %", "saved", "saved", "tokens"),
-    ("edit-miss % (first line)", "edit", "c_edit", "edits"),
-    ("edit-miss % (strict)", "strict", "c_strict", "edits"),
-    ("quote-miss %", "quote", "quote", "n"),
-    ("ref-miss %", "ref", "c_ref", "n"),
-    ("recall-miss %", "recall", "recall", "recalls"),
-    ("phrases kept %", "phrases", "phrases", "phrases"),
-    ("objective", "objective", "c_objective", "n"),
-    ("strict objective", "strict_objective", "c_strict_objective", "n"),
-)
-
-
-def headline(results: dict[str, dict[str, Any]]) -> tuple[str, list[str], list[list[str]]]:
-    """The table of all results: per measure, denominators, both sets of rules with intervals, then the baselines."""
-    first, *others = results
-    best = results[first]
-
-    def cell(of: dict[str, Any], name: str) -> str:
-        low, high = of.get("ci95", {}).get(name, (0, 0))
-        return f"{of[name]:.2f} [{low:.1f}, {high:.1f}]"
-
-    rows = []
-    for label, name, corrected, below in LINES:
-        counts = best["counts"]
-        of = f"{counts[below]}" if below != "edits" else f"{counts['edits']} / {counts['c_edits']}"
-        rows.append([label, of, cell(best, name), cell(best, corrected), *(f"{results[o][name]:.2f}" for o in others)])
-    return f"all large results: {first}", ["", "of", "referee rules", "corrected", *others], rows
-
-
-SLICE_HEAD = (  # the columns before `95 %` go by referee rules, those after it by the corrected ones
-    "slice n short tokens saved% edits em% strict% quote% ref% phr% obj strict-obj".split()
-    + ["95 %"]
-    + "c-edits c-em% c-strict% c-ref% c-obj c-strict-obj".split()
-)
-
-
-def slice_row(name: str, of: dict[str, Any]) -> list[str]:
-    """One line of the slices table."""
-    c = of["counts"]
-    low, high = of["ci95"]["strict_objective"] if "ci95" in of else (0, 0)
-    cells = [name, c["n"], c["compressed"], c["tokens"], of["saved"], f"{c['first']}/{c['edits']}", of["edit"]]
-    cells += [of["strict"], of["quote"], of["ref"], of["phrases"], of["objective"], of["strict_objective"]]
-    cells += [f"[{low:.0f}, {high:.0f}]"]
-    cells += [f"{c['c_strict']}/{c['c_edits']}", of["c_edit"], of["c_strict"], of["c_ref"]]
-    cells += [of["c_objective"], of["c_strict_objective"]]
-    return [f"{cell:.1f}" if isinstance(cell, float) else str(cell) for cell in cells]
-
-
 def print_scores(plan: Plan, all_scored: list[list[Scored]], args: argparse.Namespace, more: dict[str, Any]) -> None:
-    """Headline, slices, times and the misses, as tables or as JSON."""
+    """Headline with intervals and baselines, slices, times and the misses, as tables or as JSON."""
     results = {name: summary(scored) for name, scored in zip(plan.engines, all_scored)}
-    first = all_scored[0]
-    slices = {name: summary(of) for name, of in slices_of(first).items()}
+    first, best = all_scored[0], results[plan.engines[0]]
+    grouped: dict[str, list[Scored]] = {}
+    for each in first:
+        for name in each.slices:
+            grouped.setdefault(name, []).append(each)
+    slices = {name: summary(grouped[name]) for name in sorted(grouped, key=lambda k: (k != "all", ":" in k, k))}
     times = sorted(each.ms for each in first) or [0.0]
     ms = {"median": times[len(times) // 2], "p95": times[int(len(times) * 0.95)], "max": times[-1]}
+    shown = [name for name in best if name not in ("counts", "ci95")]
+    rows = [headline(name, results) for name in shown if not name.startswith("c_")]
+    tables: list[Table] = [("all large results", ["", "of", "referee rules", "corrected", *plan.engines[1:]], rows)]
+    counted = ("n", "compressed", "tokens", "edits", "c_edits")
+    cells = [[name, *(of["counts"][k] for k in counted), *(of[k] for k in shown)] for name, of in slices.items()]
+    tables.append(("slices (c_: corrected rules)", ["", *counted, *shown], cells))
+    tables.append(("ms per large result", ["", "ms"], list(ms.items())))
     misses = [[kind, each.row, each.call, *each.slices[1:], lost] for each in first for kind, lost in each.misses]
-    tables: list[Table] = [headline(results)]
-    tables.append(("slices", SLICE_HEAD, [slice_row(name, of) for name, of in slices.items()]))
-    tables.append(("ms per large result", ["", "ms"], [[k, f"{v:.1f}"] for k, v in ms.items()]))
-    data = {"engines": results, "slices": slices, "ms": ms, **more}
     if args.worst:
-        data["misses"] = misses
-        tables.append(("misses", ["miss", "row", "call", "kind", "agent", "view", "shape", "reason", "lost"], misses))
-    report(args.json, data, tables)
+        tables.append(("misses", "miss row call kind agent view shape reason lost".split(), misses))
+    if args.html:
+        write_page(args.html, first)
+    listed = {"misses": misses} if args.worst else {}
+    report(args.json, {"engines": results, "slices": slices, "ms": ms, **listed, **more}, tables)
 
 
-def score_options(parser: argparse.ArgumentParser) -> None:
-    """The options that every scoring command has."""
-    parser.add_argument("--judge", choices=("local", "jev", "none"), default="local")
-    parser.add_argument("--gutter", action="store_true", default=None, help="number lines where the tool did not")
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the lens, or a"
-                        " constant of the local judge")  # fmt: skip
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1))
-    parser.add_argument("--worst", action="store_true", help="list every miss")
-    parser.add_argument("--html", metavar="FILE", help="write the misses as a page")
-    parser.add_argument("--no-baselines", action="store_true", help="score the lens alone: half the time")
+def headline(name: str, results: dict[str, dict[str, Any]]) -> list[str]:
+    """One measure: what it is a share of, the judged engine by both rules with 95 % intervals, the others' values."""
+    first, *others = results.values()
+    fair = "c_" + name if "c_" + name in first else name
+    values = [f"{first[k]:.2f} [{', '.join(f'{end:.1f}' for end in first['ci95'].get(k, ()))}]" for k in (name, fair)]
+    below = dict.fromkeys(MEASURES.get(k, ("", "phrases" if k == "phrases" else "n"))[1] for k in (name, fair))
+    of = " / ".join(str(first["counts"][k]) for k in below)
+    return [name, of, *values, *(f"{other[name]:.2f}" for other in others)]
 
 
-def engines_of(args: argparse.Namespace) -> tuple[str, ...]:
-    """The engines that the options ask for, the judged one first."""
+OPTIONS: dict[str, dict[str, Any]] = {
+    "files": {"nargs": "+", "metavar": "FILE", "help": "JSONL, plain or gzip"},
+    "paths": {"nargs": "+", "metavar": "PATH", "help": "files, or folders that hold sessions anywhere below"},
+    "folder": {"metavar": "DIR", "help": "outputs and their needles.json"},
+    "--judge": {"choices": ("local", "jev", "none"), "default": "local"},
+    "--gutter": {"action": "store_true", "default": None, "help": "number the lines where the tool did not"},
+    "--set": {"action": "append", "default": [], "metavar": "NAME=VALUE", "help": "a setting or a local constant"},
+    "--json": {"action": "store_true"},
+    "--jobs": {"type": int, "default": min(2, os.cpu_count() or 1)},
+    "--worst": {"action": "store_true", "help": "list every miss"},
+    "--html": {"metavar": "FILE", "help": "write the misses as a page"},
+    "--no-baselines": {"action": "store_true", "help": "the lens alone: half the time"},
+    "--every": {"type": int, "default": 1, "metavar": "N", "help": "every Nth row only"},
+    "--offset": {"type": int, "default": 0},
+    "--half": {"choices": ("A", "B"), "default": "", "help": "one half of the groups"},
+    "--fresh": {"action": "store_true", "help": "without the results that rows mark as seen_in_dev"},
+    "--grid": {"action": "store_true", "help": "all combinations, not one setting at a time"},
+}
+ENGINE = ("--judge", "--gutter", "--set", "--json", "--no-baselines")
+SCORES = (*ENGINE, "--jobs", "--worst", "--html")
+ROWS = ("--every", "--offset", "--half", "--fresh")
+
+
+def parsed(name: str, about: str | None, argv: Sequence[str], *options: str) -> argparse.Namespace:
+    """The arguments of a command, which takes these of OPTIONS."""
+    parser = argparse.ArgumentParser(prog=f"bench.py {name}", description=about)
+    for option in options:
+        parser.add_argument(option, **OPTIONS[option])
+    return parser.parse_args(argv)
+
+
+def plan_of(args: argparse.Namespace) -> Plan:
+    """How the options ask to score: the judged engine first, then the baselines."""
     judged = () if args.judge == "none" else (args.judge,)
-    return judged if judged and args.no_baselines else (*judged, "headtail", "full")
-
-
-def changes_of(words: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """(name, value) pairs of `--set` words."""
-    pairs = [word.partition("=") for word in words]
+    engines = judged if judged and args.no_baselines else (*judged, "headtail", "full")
+    pairs = [word.partition("=") for word in args.set]
     if not all(equals for _, equals, _ in pairs):
         raise BenchError("--set: write NAME=VALUE")
-    return tuple((name, value) for name, _, value in pairs)
+    of = vars(args)
+    return Plan(engines, args.gutter, of.get("half", ""), of.get("fresh", False), bool(of.get("html")),
+                tuple((name, value) for name, _, value in pairs))  # fmt: skip
 
 
 def cmd_trajectories(argv: Sequence[str]) -> int:
     """recorded sessions, scored by what the agent did next"""
-    parser = argparse.ArgumentParser(prog="bench.py trajectories", description=cmd_trajectories.__doc__)
-    parser.add_argument("files", nargs="+", metavar="FILE", help="JSONL, plain or gzip")
-    parser.add_argument("--every", type=int, default=1, help="score every Nth row only")
-    parser.add_argument("--offset", type=int, default=0)
-    parser.add_argument("--half", choices=("A", "B"), default="", help="one half of the groups")
-    parser.add_argument("--fresh", action="store_true", help="without the results that rows mark as seen_in_dev")
-    score_options(parser)
-    args = parser.parse_args(argv)
-    plan = Plan(engines_of(args), args.gutter, args.half, args.fresh, bool(args.html), changes_of(args.set))
-    start = time.perf_counter()
+    args = parsed("trajectories", cmd_trajectories.__doc__, argv, "files", *SCORES, *ROWS)
+    plan, start = plan_of(args), time.perf_counter()
     scored = score_lines(read_lines(args.files, max(1, args.every), args.offset), plan, args.jobs)
     print_scores(plan, scored, args, {"seconds": round(time.perf_counter() - start, 1)})
     return 0
