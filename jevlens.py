@@ -546,7 +546,7 @@ def _edit_odds(case: Case) -> float:
         if looking or (_says("outside", path) and not named):
             return 0.0
         return LOCAL[doc.shape]
-    if doc.shape in ("diff", "search") and views.named_files(case.tool, case.args):
+    if doc.shape in ("diff", "search") and views.named_files(case.args):
         if looking or (doc.shape == "search" and _says("question", case.latest)):
             return 0.0
         return LOCAL["named " + doc.shape]
@@ -1795,7 +1795,7 @@ class Lens:
         session.hear(task, latest, said, known)
         doc = views.read(output, name, known)
         case = Case(task, latest, said, name, known, is_error, doc, session,
-                    views.terms(task, latest, said, _flat(known)))
+                    views.terms(task, latest, said, known))
         why = self._exempt(case)
         seen = _full(output, why, doc) if why else self._shorten(case)
         text = seen.text if not why else output
@@ -1873,7 +1873,7 @@ class Lens:
     def _choose(self, case: Case) -> Tuple[str, str, Optional[List[int]], Dict[int, Any]]:
         """(view, reason, kept lines or None for all, pieces): steps 4 to 8."""
         doc, session = case.doc, case.session
-        if views.bounded(case.tool, case.args):
+        if bounded(case):
             return "full", "bounded", None, {}
         offered = views.candidates(doc, case.terms, session.names)
         if not offered:
@@ -1892,7 +1892,7 @@ class Lens:
             return "full", "floor", None, {}
         keep = views.cover(doc, keep, session.names, case.terms, COVER_PRICE) if doc.kind != "code" else keep
         keep = views.close_gaps(doc, keep, SMALL_GAP)
-        pieces = views.fit(doc, keep, case.terms)
+        pieces = views.fit(doc, keep, case.terms, session.names)
         return self._worth(case, views.View(name, tuple(keep), pieces), decision.reason)
 
     def _worth(self, case: Case, view: views.View, reason: str) -> Tuple[str, str, Optional[List[int]], Dict[int, Any]]:
@@ -2035,6 +2035,17 @@ def dropped_names(doc: views.Doc, view: views.View) -> Tuple[str, ...]:
         if block.end - block.start > 3 and block.name and not kept.intersection((block.end - 2, block.end - 1)):
             found.append(block.name)
     return tuple(dict.fromkeys(found))
+
+
+BOUNDED = 400  # lines; what the agent asked for in so many lines or fewer loses no block
+
+
+def bounded(case: Case) -> bool:
+    """Whether the agent bounded this result itself: a limit of its read, or `head`, `tail`, `sed -n` in its command."""
+    limit = case.args.get("limit")
+    if case.tool == "read" and isinstance(limit, int):
+        return 0 < limit <= BOUNDED
+    return bool(case.doc.command) and views.bounded(case.doc.command)
 
 
 def is_recall(tool: str, args: Mapping[str, Any]) -> bool:

@@ -2606,7 +2606,7 @@ def _base_none(doc: Doc, terms: Mapping[str, float]) -> Optional[View]:
 
 
 _BASES: Dict[str, Callable[[Doc, Mapping[str, float]], Optional[View]]] = {
-    "read": _base_outline, "display": _base_outline, "docs": _base_outline, "config": _base_outline, "table": _base_table,
+    "read": _base_none, "display": _base_none, "docs": _base_outline, "config": _base_outline, "table": _base_table,
     "test": _base_test, "build": _base_build, "search": _base_search, "filelist": _base_tree, "diff": _base_diff,
     "log": _base_log, "git-log": _base_git_log, "tree": _base_tree, "json": _base_json, "report": _base_report,
     "web": _base_web, "terminal": _base_terminal, "edit": _base_none, "other": _base_other,
