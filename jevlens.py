@@ -546,7 +546,7 @@ def _edit_odds(case: Case) -> float:
         if looking or (_says("outside", path) and not named):
             return 0.0
         return LOCAL[doc.shape]
-    if doc.shape in ("diff", "search") and views.named_files(case.args):
+    if doc.shape in ("diff", "search") and views.named_files(case.tool, case.args):
         if looking or (doc.shape == "search" and _says("question", case.latest)):
             return 0.0
         return LOCAL["named " + doc.shape]
@@ -615,7 +615,7 @@ def pointed(case: Case, blocks: Sequence[views.Block]) -> List[bool]:
 
 # ---------------------------------------------------------------- judges: Jev
 
-CLIP = {"task": 600, "latest": 400, "said": 600, "args": 300, "view": 900, "full": 1500, "block": 240}  # characters
+CLIP = {"task": 600, "latest": 400, "said": 600, "args": 300, "view": 900, "full": 1500, "block": 240, "name": 120}
 STATE_TOKENS, ALL_TOKENS = 32_768, 65_536  # the service's limits: state + longest question; state + all questions
 OVERHEAD, QUESTION = 300, 40  # tokens of a request, and of a question, beyond their texts (270 and 9 measured)
 CHARS_A_TOKEN = 2.0  # first estimate, low on purpose (logs 1.7, code 2.3, prose 5); `usage` corrects it, up to 4
@@ -703,7 +703,7 @@ class JevJudge:
     name = "jev"
 
     def __init__(self, client: Any, settings: Optional[Settings] = None, clock: Callable[[], float] = time.monotonic,
-                 log: Callable[[Mapping[str, Any]], object] = lambda event: None) -> None:
+                 log: Optional[Callable[[Mapping[str, Any]], object]] = None) -> None:
         self.client, self.settings, self.clock, self.log = client, settings or Settings(), clock, log
         self.prompts = {**PROMPTS, **self.settings.prompts}
         self.counts = {"requests": 0, "failures": 0, "input_tokens": 0, "output_tokens": 0, "cost": 0.0}
@@ -717,27 +717,29 @@ class JevJudge:
         """P per view, P(exact text needed) and, with the setting `steps` 1, P(needed) per block."""
         try:
             return self._choose(case, offered, blocks)
-        except JevlensError:
-            if self.settings.on_error != "local":
-                raise
-            return LocalJudge().choose(case, offered, blocks)
+        except JevlensError as fault:
+            return self._instead(fault).choose(case, offered, blocks)
 
     def need(self, case: Case, blocks: Sequence[views.Block]) -> List[float]:
         """P(needed) per block."""
         try:
             return self._asked(case, self._context(case), {}, blocks)[1]
-        except JevlensError:
-            if self.settings.on_error != "local":
-                raise
-            return LocalJudge().need(case, blocks)
+        except JevlensError as fault:
+            return self._instead(fault).need(case, blocks)
+
+    def _instead(self, fault: JevlensError) -> LocalJudge:
+        """The judge that answers where Jev cannot, if it may."""
+        if self.settings.on_error != "local":
+            raise fault
+        return LocalJudge()
 
     def _choose(self, case: Case, offered: Sequence[views.View], blocks: Sequence[views.Block]) -> Choice:
         doc, text = case.doc, self.prompts
-        shown = {"full": (doc.text, len(doc.lines), CLIP["full"])}
-        shown.update((view.name, (views.render(doc, view).text, len(view.keep), CLIP["view"])) for view in offered)
+        shown = {"full": (doc.text, len(doc.lines), "full")}
+        shown.update((view.name, (views.render(doc, view).text, len(view.keep), "view")) for view in offered)
         state = self._context(case)
-        state["views"] = {name: {"lines": lines, "chars": len(whole), "preview": self._clean(whole, limit, case.terms)}
-                          for name, (whole, lines, limit) in shown.items()}
+        state["views"] = {name: {"lines": lines, "chars": len(whole), "preview": self._clean(whole, clip, case.terms)}
+                          for name, (whole, lines, clip) in shown.items()}
         means = {**PROMPTS["viewDescriptions"], **text["viewDescriptions"]}
         questions = {
             "view": choice(text["viewInstructions"], {name: means.get(name, means["other"]) for name in shown}),
@@ -750,22 +752,23 @@ class JevJudge:
 
     def _context(self, case: Case) -> Dict[str, Any]:
         """What every request tells: the work, the call, the result, what the session already had and edited."""
-        doc, session = case.doc, case.session
+        doc, session, clean = case.doc, case.session, self._clean
         name = os.path.basename(doc.path)
         args = json.dumps(dict(case.args), ensure_ascii=False, default=str)
         return {
-            "task": {"first_user_request": self._clean(case.task, CLIP["task"]),
-                     "latest_user_message": self._clean(case.latest, CLIP["latest"])},
-            "agent": {"text_before_call": self._clean(case.said, CLIP["said"]), "tool": self._clean(case.tool, 80),
-                      "args": self._clean(args, CLIP["args"])},
+            "task": {"first_user_request": clean(case.task, "task"),
+                     "latest_user_message": clean(case.latest, "latest")},
+            "agent": {"text_before_call": clean(case.said, "said"), "tool": clean(case.tool, "name"),
+                      "args": clean(args, "args")},
             "result": {"kind": doc.kind, "shape": doc.shape, "is_error": case.is_error, "total_lines": len(doc.lines),
                        "total_chars": len(doc.text)},
             "session": {"lines_of_it_already_sent": sum(run.end - run.start for run in session.memory.runs(doc)),
                         "edits": session.edits, "edits_of_this_file": session.edited.get(name, 0),
                         "times_this_file_was_shown": session.shown.get(name, 0)}}
 
-    def _clean(self, text: str, limit: int, terms: Optional[Iterable[str]] = None) -> str:
-        """A text as it is sent: masked, UTF-8, clipped at its end or, with terms, as `preview` does."""
+    def _clean(self, text: str, name: str, terms: Optional[Iterable[str]] = None) -> str:
+        """A text as it is sent: masked, UTF-8, clipped to CLIP[name] at its end or, with terms, as `preview` does."""
+        limit = CLIP[name]
         if len(text) > LOOKED_AT:
             text = text[:LOOKED_AT // 2] + "\n" + text[-LOOKED_AT // 2:]
         text = (masked(text) if self.settings.redact else text).encode("utf-8", "replace").decode("utf-8")
@@ -776,8 +779,8 @@ class JevJudge:
         """Answers to `questions` and P(needed) per block: in one request, or several at once where one is too small."""
         doc, word = case.doc, "expand" if case.doc.kind == "code" else "section"
         ask, true, false = (self.prompts[word + part] for part in ("Instructions", "True", "False"))
-        rows = [{"signature": self._clean(block.name, 120), "lines": doc.numbers.label(block.start, block.end),
-                 "preview": self._clean("\n".join(doc.lines[block.start:block.end][:3]), CLIP["block"])}
+        rows = [{"signature": self._clean(block.name, "name"), "lines": doc.numbers.label(block.start, block.end),
+                 "preview": self._clean("\n".join(doc.lines[block.start:block.end][:3]), "block")}
                 for block in blocks]
         context, other, one, *each = (int(len(json.dumps(part, ensure_ascii=False)) / self._ratio) + 1
                                       for part in (state, questions, [ask, true, false, "noul"], *rows))
@@ -789,20 +792,14 @@ class JevJudge:
             part = rows[first:first + max(1, room)]
             asked = {f"b{first + i}": noul(ask.replace("{i}", str(i)), true, false) for i in range(len(part))}
             jobs.append(({**state, "blocks": part} if part else state, {**asked, **({} if first else questions)}))
-        end = self._deadline(case)
-        found: Dict[str, Any] = {}
+        if getattr(self._budget, "case", None) is not case:  # one wait for both steps, from the first request on
+            self._budget.case, self._budget.end = case, self.clock() + self.settings.wait_ms / 1000
+        end, found = self._budget.end, {}  # type: float, Dict[str, Any]
         from concurrent.futures import ThreadPoolExecutor
         with ThreadPoolExecutor(PARALLEL) as pool:
             for answers in pool.map(lambda job: self._ask(end, *job), jobs):
                 found.update(answers)
         return found, [found[f"b{i}"].noul for i in range(len(blocks))]
-
-    def _deadline(self, case: Case) -> float:
-        """When the wait for this case is over: one budget for both steps, from the first request on."""
-        if getattr(self._budget, "case", None) is not case:
-            self._budget.case, self._budget.end = case, self.clock() + self.settings.wait_ms / 1000
-        end: float = self._budget.end
-        return end
 
     def _ask(self, end: float, state: Dict[str, Any], questions: Dict[str, Any]) -> Answers:
         """One request, or what is kept of it."""
@@ -835,7 +832,8 @@ class JevJudge:
         if event["input_tokens"]:
             self._ratio = min(4.0, max(1.0, (self._ratio + size / event["input_tokens"]) / 2))
         why = {"fault": str(found)} if self.degraded else {"model": found.model, "request_id": found.request_id}
-        self.log({"event": "ask", **event, "ms": round((self.clock() - began) * 1000), **why})
+        if self.log:
+            self.log({"event": "ask", **event, "ms": round((self.clock() - began) * 1000), **why})
 
 
 # ---------------------------------------------------------------- System One: the wire
@@ -1036,11 +1034,12 @@ def _loaded(body: bytes) -> Dict[str, Any]:
     _hold(len(body) <= MAX_BODY, AnswerError, "body", f"at most {MAX_BODY} bytes", len(body))
     try:  # parse_constant gets NaN, Infinity and -Infinity, and int takes none of them
         top = json.loads(body.decode("utf-8"), parse_constant=int, object_pairs_hook=_unrepeated)
-    except (ValueError, RecursionError) as error:
-        page = "a web page: is the base URL the API's root? OpenRouter's ends in /api"
-        raise AnswerError("body", "JSON", page if body.lstrip()[:1] == b"<" else type(error).__name__) from None
-    _hold(isinstance(top, dict), AnswerError, "body", "an object", top)
-    return dict(top)
+    except (ValueError, RecursionError) as error:  # held against below, so that our error has no context with the body
+        top = error
+    want = "JSON, not a web page: is the base URL the API's root? OpenRouter's ends in /api"
+    _hold(isinstance(top, dict), AnswerError, "body", want if body.lstrip()[:1] == b"<" else "a JSON object", top)
+    found: Dict[str, Any] = top
+    return found
 
 
 def _unrepeated(pairs: List[Tuple[str, Any]]) -> Dict[str, Any]:
@@ -1129,16 +1128,13 @@ class TransportError(JevlensError):
     """No answer arrived. `cause`: a word of CAUSES, "network" or "cancelled"; `again`: whether another try may help (a
     dropped connection); `wait`: None, as in RefusedError."""
 
-    def __init__(self, cause: str) -> None:
+    def __init__(self, cause: str = "deadline") -> None:
         super().__init__(f"System One: no answer: {cause}")
         self.cause, self.again, self.wait = cause, cause == "dropped", None
 
 
 class DeadlineError(TransportError):
     """The time allowed for an answer is over, waits and retries included; `cause` is "deadline"."""
-
-    def __init__(self, cause: str = "deadline") -> None:
-        super().__init__(cause)
 
 
 def post(url: str, body: bytes, headers: Mapping[str, str], timeout: float, cancel: Any = None) -> Reply:
@@ -1245,8 +1241,7 @@ def find_key(provider: str, host: str, environ: Mapping[str, str], path: str) ->
         return "", ""
     if os.name == "posix" and os.stat(path).st_mode & 0o077:
         raise JevlensError(f"key file: others can read {path}: chmod 600 it, and think of a new key")
-    with open(path, encoding="utf-8") as file:
-        key, owner = (file.read().split() + ["", ""])[:2]
+    key, owner = (read_text(path).split() + ["", ""])[:2]
     return (key, path) if key and (owner or PROVIDERS["typesafe"].host) == host else ("", "")
 
 
@@ -1356,20 +1351,20 @@ def cmd_key(args: Any) -> int:
     if args.forget:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
-        print("forgotten: no key is stored")
-        return 0
     client = SystemOne(model=args.model or settings.model, key_file=path)
     print(CONSENT.format(host=client.host), file=sys.stderr)
-    if not args.check:
+    if not (args.forget or args.check):
         import getpass
-        typed = getpass.getpass(f"Key for {client.provider}, empty to keep what is there: ", sys.stderr) \
-            if sys.stdin.isatty() else sys.stdin.readline()
-        if typed.strip():
-            SystemOne(typed.strip(), model=args.model or settings.model)  # refuses what cannot be a key
+        asked = f"Key for {client.provider}, empty to keep what is there: "
+        typed = (getpass.getpass(asked) if sys.stdin.isatty() else sys.stdin.readline()).strip()
+        if typed:
+            SystemOne(typed)  # refuses what cannot be a key
             os.makedirs(os.path.dirname(path) or ".", mode=0o700, exist_ok=True)
-            write_private(path, f"{typed.strip()} {client.host}\n".encode("ascii"))
-            client = SystemOne(model=args.model or settings.model, key_file=path)
+            write_private(path, f"{typed} {client.host}\n".encode("ascii"))
+        client = SystemOne(model=args.model or settings.model, key_file=path)
     print(f"key for {client.provider} ({client.host}): {'from ' + client.key_source if client.key_source else 'none'}")
+    if client.provider != "typesafe":
+        print(f"it is asked where JEV_LENS_MODEL={client.provider}/{client.model} is set")
     if args.check:
         found = client.ask("jevlens", {"works": noul("Is this text one word?")})
         print(f"{found.model} answered: {found.input_tokens} tokens, ${found.cost:.6f}")
@@ -1756,7 +1751,7 @@ class Lens:
         self.judge = make_judge(judge, self.settings)
         self.store = open_store(store, self.settings)
         if isinstance(self.judge, JevJudge):
-            self.judge.log = self._log
+            self.judge.log = self.judge.log or self._log
         self.remember = remember
         self.gutter = bool(gutter)
         self.footer: Optional[Callable[[Seen], str]] = None if footer is False else (footer or default_footer)
@@ -2045,7 +2040,7 @@ def bounded(case: Case) -> bool:
     limit = case.args.get("limit")
     if case.tool == "read" and isinstance(limit, int):
         return 0 < limit <= BOUNDED
-    return bool(case.doc.command) and views.bounded(case.doc.command)
+    return bool(case.doc.command) and views.bounded(case.tool, case.args)
 
 
 def is_recall(tool: str, args: Mapping[str, Any]) -> bool:

@@ -1441,10 +1441,10 @@ def test_the_key_command_tells_stores_checks_and_forgets(
         status, out, err = key("", "--check")
         assert status == 0 and "jev-1.13.0 answered: 412 tokens, $0.000017" in out
         assert b"Authorization: Bearer k-secret-9" in server.requests[0] and len(server.requests[0]) < 500
-        assert key("", "--forget")[1].startswith("forgotten") and not file.exists()
+        assert key("", "--forget")[1] == "key for typesafe (127.0.0.1): none\n" and not file.exists()
         assert key("", "--forget")[0] == 0
         server.script[:] = [http(401, b"")]
-        status, out, err = key("", "--check")
+        status, out, err = key("", "--check", "--model", "typesafe/jev-1.13.0")
         assert status == 1 and "jevlens: key: System One: refused: HTTP 401" in err
 
 
