@@ -37,6 +37,8 @@ from typing import Any, Callable, Iterable, Iterator, NamedTuple, Sequence
 
 import jevlens
 
+import history
+
 # ---------------------------------------------------------------- scoring a session by what the agent did next
 #
 # A session is one row of the JSONL schema: {"id", "agent", "group", "task", "turns": [...]}. A result of LARGE
@@ -814,6 +816,166 @@ def cmd_trajectories(argv: Sequence[str]) -> int:
 
 
 # ---------------------------------------------------------------- dialogues and distil
+#
+# `distil` replays recorded sessions of two user turns or more: a policy edits what was sent, and each later call is
+# priced as by a provider that reads a cached prefix at a tenth of the price of plain input, the cache never cold.
+# What an edit removes is saved on every later call; what stands behind it is paid in full once. Harm: a later message
+# of the agent edits, quotes or names something that only removed text had shown.
+
+PLAIN = 10  # price of a token of plain input, of a cached one being 1
+POLICIES = ("run end", "cold run end", "checkpoint", "rolling", "batch", "budget")
+
+
+def row_entries(row: dict[str, Any]) -> list[dict[str, Any]]:
+    """The entries of a row, with turn numbers as ids."""
+    out = []
+    for i, turn in enumerate(row["turns"]):
+        entry = {"id": str(i), "role": turn["role"], "content": turn.get("text", turn.get("output", ""))}
+        out.append({**entry, **{key: turn[key] for key in ("calls", "call_id", "is_error") if key in turn}})
+    return out
+
+
+def entry_tokens(entry: dict[str, Any]) -> int:
+    """Tokens of an entry as sent: its text, and its calls as JSON."""
+    return tokens(entry.get("content", "") + "".join(map(json.dumps, entry.get("calls", ()))))
+
+
+def scripted(state: dict[str, Any], questions: dict[str, Any], timeout: float) -> dict[str, Any]:
+    """A judge without a model: something is needed when what came after shares one of its names, else it is not."""
+    rest = {key: state[key] for key in state if key not in ("chunks", "items", "exchanges", "item", "situation")}
+    used = names(json.dumps(rest, ensure_ascii=False))
+    parts = {**state.get("chunks", {}), **state.get("items", {}), **state.get("exchanges", {})}
+    needed = {key: 0.8 if names(str(part)) & used else 0.1 for key, part in parts.items()}
+    best = next((key for key in needed if needed[key] > 0.5), "none")
+    item = 0.8 if names(str(state.get("item", ""))) & used else 0.1
+    return {"keep_whole": 0.1, "focus": (best, {best: 0.9}), "needed": item, "outcome_only": 0.5, **needed}
+
+
+class Replay:
+    """One session under one policy, beside the same session as recorded; `counts`: tokens, price units, turns."""
+
+    def __init__(self, row: dict[str, Any], turns: list[Turn], policy: str, judged: bool) -> None:
+        """`turns` are `prepare(row)`; `judged`: by the scripted judge, else by rule."""
+        self.task, self.turns, self.policy, self.ask = row["task"], turns, policy, scripted if judged else None
+        self.entries, self.records = row_entries(row), list[dict[str, Any]]()
+        self.sent = list(self.entries)  # as the model sees them
+        self.sizes = [entry_tokens(entry) for entry in self.entries]
+        self.ledger = history.Ledger(policy, self.ask) if policy in POLICIES[3:] else None
+        self.counts: Counts[str] = Counts()
+        self.cold = False  # whether a pause has cost the cache
+        self.restart(0)
+
+    def restart(self, base: int) -> None:
+        """The context begins here: at the start, or at the summary of a compaction."""
+        self.base = self.cached = self.whole = base  # end of what is cached: as sent, as recorded
+        self.known, self.gone = Known(self.task), dict[int, Turn]()
+
+    def run(self) -> Counts[str]:
+        """All calls of the session, in order."""
+        for i, turn in enumerate(self.turns):
+            if turn.compacted:
+                self.restart(i)
+            before = self.turns[i - 1] if i > self.base else None
+            ended = before is not None and before.role != "tool" and not before.calls
+            if turn.role == "user" and ended and "run end" in self.policy:
+                self.cold = "cold" in self.policy
+                self.edit(i, history.distil)
+            if turn.role == "assistant":
+                if self.policy == "checkpoint":
+                    self.edit(i, history.checkpoint)
+                elif self.ledger:
+                    self.ledger.decide(self.entries[self.base : i])
+                    self.show(i, self.ledger.apply(self.entries[self.base : i]))
+                self.call(i, turn)
+            self.known.learn(turn, turn.text)
+        return self.counts
+
+    def edit(self, i: int, way: Any) -> None:
+        """Let `distil` or `checkpoint` edit what stands before turn `i`."""
+        pairs = list(zip(self.entries[self.base : i], self.sent[self.base : i]))
+        old = [{"targetId": raw["id"], "replacement": now.get("content")} for raw, now in pairs if now is not raw]
+        raws = [raw for raw, _ in pairs]
+        edits, record = way(raws, self.ask, edits=old, records=self.records, prices="openai", cold=self.cold)
+        self.records += [record] if record else []
+        latest = {edit["targetId"]: edit["replacement"] for edit in [*old, *edits]}
+        texts = [latest.get(raw["id"], raw["content"]) for raw in raws]
+        self.show(i, [{} if text is None else {**raw, "content": text} for raw, text in zip(raws, texts)])
+
+    def show(self, i: int, shown: Sequence[dict[str, Any]]) -> None:
+        """Send these entries before turn `i`; where one differs, the cache ends, and what is known is counted anew."""
+        changed = [k for k, now in enumerate(shown, self.base) if now.get("content") != self.sent[k].get("content")]
+        for k in changed:
+            self.sent[k], self.gone[k] = shown[k - self.base], self.turns[k]
+            self.sizes[k] = entry_tokens(self.sent[k])
+        if changed:
+            self.cached = min(self.cached, changed[0])
+            self.counts["edits"] += len(changed)
+            self.known = Known(self.task)
+            for turn, now in zip(self.turns[self.base : i], self.sent[self.base : i]):
+                self.known.learn(turn, now.get("content", ""))
+
+    def call(self, i: int, turn: Turn) -> None:
+        """Price the call that gave turn `i`, and hold what the agent did there against what was removed."""
+        raw = [entry_tokens(entry) for entry in self.entries[self.base : i]]
+        sides = (("recorded", raw, self.whole), ("sent", self.sizes[self.base : i], self.cached))
+        for side, sizes, end in sides:
+            cached = 0 if self.cold else sum(sizes[: end - self.base])
+            self.counts[side] += sum(sizes)
+            self.counts["cost of " + side] += PLAIN * (sum(sizes) - cached) + cached
+        self.cached, self.whole, self.cold = i, i, False
+        self.counts["later turns"] += bool(self.gone)
+        lost = self.lost(turn) if self.gone else ()
+        self.counts["harmed"] += any(lost)
+        for kind, found in zip(("edit", "quote", "name"), lost):
+            self.counts[kind] += bool(found)
+
+    def lost(self, turn: Turn) -> tuple[list[str], list[str], set[str]]:
+        """What turn takes over of removed text alone: old lines of its edits, lines that it quotes, names."""
+        gone = list(self.gone.values())
+        olds = [line for call in turn.calls for _, old in [*call.edits, ("", shell_old(call.command))] for line in old]
+        shown = [(line, line in each.bare) for each in gone for line in proven(olds, each.text)]
+        edits = [line for line, whole in shown if not self.known.shown(line, whole)]
+        long = [line for line in map(str.strip, turn.text.split("\n")) if len(line) >= QUOTE]
+        quotes = [line for line in long if any(line in each.text for each in gone) and not self.known.has(line, 400)]
+        used = set().union(*(each.names for each in gone)) & turn.names - self.known.names
+        return edits, quotes, {name for name in used if not trained(name)}
+
+
+def replay_line(line: bytes) -> dict[tuple[str, bool], Counts[str]]:
+    """Every policy over one row, by rule and judged; nothing for a session of one user turn."""
+    row = json.loads(line)
+    if sum(turn["role"] == "user" for turn in row["turns"]) < 2:
+        return {}
+    turns = prepare(row)
+    ways = [(policy, judged) for policy in POLICIES for judged in (False, True)]
+    return {(policy, judged): Replay(row, turns, policy, judged).run() for policy, judged in ways}
+
+
+def cmd_distil(argv: Sequence[str]) -> int:
+    """what distilling finished runs, checkpoints and the ledger keep out of later turns, cost, and harm"""
+    parser = argparse.ArgumentParser(prog="bench.py distil", description=cmd_distil.__doc__)
+    parser.add_argument("files", nargs="+", metavar="FILE", help="JSONL, plain or gzip")
+    parser.add_argument("--every", type=int, default=1, help="every Nth row only")
+    parser.add_argument("--offset", type=int, default=0)
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args(argv)
+    totals: dict[tuple[str, bool], Counts[str]] = collections.defaultdict(Counts)
+    for line in read_lines(args.files, max(1, args.every), args.offset):
+        for way, counts in replay_line(line).items():
+            totals[way].update(counts)
+            dearer = counts["cost of sent"] > counts["cost of recorded"]
+            totals[way].update(sessions=1, dearer=int(dearer), edited=int(counts["edits"] > 0))
+    head = "policy judge sessions edited edits tokens% cost% dearer turns edit quote name harmed%".split()
+    rows = []
+    for (policy, judged), c in totals.items():
+        saved = [100 - 100 * c[part + "sent"] / c[part + "recorded"] for part in ("", "cost of ")]
+        of = [c["sessions"], c["edited"], c["edits"], *(f"{each:.2f}" for each in saved), c["dearer"], c["later turns"]]
+        harmed = f"{100 * c['harmed'] / max(1, c['later turns']):.2f}"
+        rows.append([policy, "scripted" if judged else "rule", *of, c["edit"], c["quote"], c["name"], harmed])
+    data = {"distil": [dict(zip(head, row)) for row in rows]}
+    title = "tokens left out of all calls, cost saved, sessions that cost more, later turns and harm to them"
+    report(args.json, data, [(title, head, rows)])
+    return 0
 
 VIEW_BYTES = (4_096, 8_192, 32_768)  # the seed's default, half of it, and the most that its settings allow
 OLD = 10  # turns: what an agent takes over from further back than this may be gone from its context

@@ -10,20 +10,28 @@ a callable, settings as keyword arguments. Licence: MIT.
 from __future__ import annotations
 
 import collections
+import contextlib
 import functools
 import gzip
 import hashlib
+import itertools
 import json
 import math
 import os
+import queue
 import re
 import shlex
+import threading
+import time
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Sequence, Set, Tuple
+from types import SimpleNamespace
+from typing import Any, Dict, FrozenSet, List, NamedTuple, Optional, Set, Tuple, TypeVar, cast
 
 __all__ = [
-    "Bundle", "Evidence", "HistoryError", "Index", "Range", "Session", "SessionError", "Source", "bundles",
-    "entries_of", "extract", "pool", "range_index", "rank", "read_session", "relevance", "select", "source_of", "terms",
+    "Bundle", "Evidence", "HistoryError", "Index", "Ledger", "Range", "Session", "SessionError", "Source",
+    "apply_edits", "break_even_factor", "bundles", "checkpoint", "distil", "entries_of", "extract", "pays_off", "pool",
+    "range_index", "rank", "read_session", "recall_entry", "relevance", "select", "source_of", "statistics", "terms",
     "visits",
 ]  # fmt: skip
 
@@ -834,6 +842,975 @@ RUBRIC = "salience-v1"  # part of the cache key: other wording of the question, 
 
 
 # ---------------------------------------------------------------- distilling finished runs and old exchanges
+#
+# A pass looks at the conversation when a run has ended (`distil`) or between two turns of one (`checkpoint`) and
+# returns edits; it applies nothing. Entries never change: the projection is `apply_edits(entries, edits)`, the latest
+# edit of an entry wins, replacement None leaves the entry out. Every text that we put in a place starts with MARK,
+# the only thing that says "already ours"; all state is derived from entries, edits and records, so a restart or a
+# branch needs nothing else. Behaviour, numbers and the names in records are those of the public pi-context-guard-jev;
+# where we deviate, it is said. Images stay (their age is the host's business). Without a classifier only what a newer
+# output repeats or replaces is edited.
+
+T = TypeVar("T")
+Ask = Callable[[Dict[str, Any], Dict[str, Any], float], Mapping[str, Any]]  # state, questions, seconds -> answers by id
+Edits = List[Dict[str, Any]]  # {"type": "context_edit", "targetId": entry id, "replacement": text or None}
+Limits = Mapping[str, Tuple[Any, float, float]]  # of settings, name -> default, lowest, highest
+MARK = "[context-guard]"
+OMITTED = MARK + " Omitted an earlier exchange"  # says that a prompt stands for its whole exchange
+
+GUARD_SETTINGS: Limits = {  # an int default takes whole numbers only
+    # 0.7: an output with one decisive chunk came out at 0.39 to 0.40. 0.6: 0.43 against 0.45 flipped between repeats
+    "keep_whole_threshold": (0.7, 0, 1), "focus_whole_threshold": (0.6, 0, 1),
+    # needed chunks 0.90 to 0.93, noise 0.14 to 0.43; in a running task 0.14 to 0.76, and at 0.5 nearly all stayed;
+    # removing a whole output needs a winning `none`; small outputs: needed from 0.48 on, not needed up to 0.41
+    "chunk_keep_threshold": (0.6, 0, 1), "mid_run_chunk_keep_threshold": (0.6, 0, 1), "none_threshold": (0.5, 0, 1),
+    # exchanges: unrelated up to 0.10, relevant from 0.47 on; 0.6: a smaller saving does not pay for the cache miss
+    "small_keep_threshold": (0.45, 0, 1), "exchange_omit_threshold": (0.2, 0, 1), "max_keep_ratio": (0.6, 0, 1),
+    # cited files are off because answers also name files to rule them out; failing logs are the largest and go stale
+    "keep_cited_files": (False, 0, 1), "distill_errors": (True, 0, 1), "prune_exchanges": (True, 0, 1),
+    "mid_run": (True, 0, 1), "mid_run_break_even": (True, 0, 1), "exchange_break_even": (True, 0, 1),
+    # characters: reads of about 2,300 were never worth an edit; 0 as the smallest size: small outputs stay
+    "min_result_chars": (4000, 0, 10_000_000), "min_run_chars": (8000, 0, 10_000_000),
+    "small_result_min_chars": (400, 0, 10_000_000), "mid_run_batch_chars": (60_000, 0, 10_000_000),
+    # a request at its worst measured 83,214 bytes, 23,619 tokens of a window of 32,000
+    "exchange_min_saving_chars": (8000, 0, 10_000_000), "max_segment_chars": (32_000, 2000, 200_000),
+    # chunks of a request; one budget in milliseconds for a whole pass, and the calls in flight
+    "max_chunks_per_segment": (40, 2, 60), "timeout_ms": (8000, 500, 600_000), "concurrency": (6, 1, 32),
+    # exchanges shown to the classifier (0: none), the newest that are spared, turns before an output may go
+    "history_exchanges": (3, 0, 10), "keep_recent_exchanges": (2, 0, 100), "mid_run_min_age_turns": (4, 1, 100),
+    # ours: edits by rule wait until they pay as well; share of an output that stands in a newer one, to be its repeat;
+    # prices: a name of PRICES
+    "rule_break_even": (True, 0, 1), "near_repeat": (0.95, 0.5, 1), "prices": ("anthropic", 0, 0), "model": ("", 0, 0),
+    "exclude_tools": (("edit", "write"), 0, 0),
+}
+# (cache write, cache read) relative to the price of plain input
+PRICES = {"openai": (1.0, 0.1), "openai-codex": (1.0, 0.1), "anthropic": (1.25, 0.1), "anthropic-1h": (2.0, 0.1)}
+REMOVAL_SHARE = 0.7  # of what is judged, 60 to 90 % was removed
+
+Call = NamedTuple("Call", [("turn", int), ("tool", str), ("args", Dict[str, Any])])  # turn: 0-based in its run
+# the last run: index of its prompt, the prompt with what was added meanwhile, the agent's last text and the earlier
+# ones, its calls by id, the number of its messages
+Run = NamedTuple("Run", [("start", int), ("question", str), ("answer", str), ("notes", List[str]),
+                         ("calls", Dict[str, Call]), ("turns", int)])
+# what one decision is about. kind: large, small, exchange; hint: what made it out of date; state: how a request shows
+# an exchange; rest: its entries besides the prompt
+Item = NamedTuple("Item", [("kind", str), ("at", int), ("id", str), ("call", Call), ("text", str), ("failed", bool),
+                           ("size", int), ("hint", str), ("state", Dict[str, Any]), ("rest", List[str])])
+# lines start to end (0-based, end not in it) of an output; of search output also the files
+Chunk = NamedTuple("Chunk", [("label", str), ("start", int), ("end", int), ("text", str), ("files", Tuple[str, ...])])
+# what all requests of a pass share: whether the run goes on, the run, the conversation before it, settings
+Work = NamedTuple("Work", [("mid", bool), ("run", Run), ("earlier", Dict[str, Any]), ("s", SimpleNamespace)])
+# what was decided; text None: it stays
+Done = NamedTuple("Done", [("item", Item), ("text", Optional[str]), ("reason", str), ("more", Dict[str, Any])])
+# sizes of all entries; messages of the agent so far, standing for those to come; prices; whether any edit makes the
+# provider read all anew; whether the cache is gone anyway
+Costs = NamedTuple("Costs", [("sizes", List[int]), ("turns", int), ("write", float), ("read", float), ("whole", bool),
+                             ("cold", bool)])
+Verdict = Tuple[Optional[FrozenSet[str]], str]  # labels of the chunks to keep (None: all) and the reason
+
+
+def settings_of(limits: Limits, values: Mapping[str, Any]) -> SimpleNamespace:
+    """Settings by name, in snake_case or as the reference spells them (`minResultChars`). What is unknown, of another
+    type or out of bounds counts as not given and is named in `.ignored`."""
+    names, out, ignored = {name.replace("_", ""): name for name in limits}, {k: v[0] for k, v in limits.items()}, []
+    for given, value in values.items():
+        name = names.get(given.replace("_", "").lower(), "")
+        default, low, high = limits.get(name, (None, 0, 0))
+        if type(default) in (int, float):
+            fits = type(value) in (int, float) and low <= value <= high and (type(default) is float or value % 1 == 0)
+        else:
+            fits = type(value) is type(default) or type(value) is list and type(default) is tuple
+        out.update({name: value} if fits and (name != "prices" or value in PRICES) else {})
+        ignored += [] if name and out[name] is value else [given]
+    return SimpleNamespace(**out, ignored=ignored)
+
+
+def _share(value: Any) -> Optional[float]:
+    """A probability: a finite number from 0 to 1 and no bool; anything else is no answer."""
+    return float(value) if type(value) in (int, float) and 0 <= value <= 1 else None
+
+
+def clip(text: str, most: int) -> str:
+    """The text, or its first 70 % and its end around a line `[…]`: then most + 5 characters."""
+    return text if len(text) <= most else text[:7 * most // 10] + "\n[…]\n" + text[len(text) - most + 7 * most // 10:]
+
+
+def format_chars(count: int) -> str:
+    """999, 1.5k, 2.3M"""
+    return str(count) if count < 1000 else f"{count / 1e3:.1f}k" if count < 1_000_000 else f"{count / 1e6:.1f}M"
+
+
+def _short(text: str, most: int) -> str:
+    return text if len(text) <= most else text[:most - 1] + "…"
+
+
+def apply_edits(entries: Iterable[Entry], edits: Iterable[Mapping[str, Any]]) -> list[Entry]:
+    """The entries as the model is to see them; the latest edit of an entry wins, None leaves it out."""
+    return [entry for entry in _project(entries, edits) if entry]
+
+
+def _project(entries: Iterable[Entry], edits: Iterable[Mapping[str, Any]]) -> list[Entry]:
+    """The same with {} for each entry that is left out."""
+    new = {edit["targetId"]: edit["replacement"] for edit in edits}
+    return [entry if entry["id"] not in new else {} if new[entry["id"]] is None
+            else {**entry, "content": new[entry["id"]]} for entry in entries]
+
+
+def _role(entry: Entry) -> str:
+    return str(entry.get("role", ""))
+
+
+def _text(entry: Entry) -> str:
+    content = entry.get("content") or ""
+    return content if isinstance(content, str) else "\n".join(block.get("text", "") for block in content
+                                                              if block.get("type") == "text")
+
+
+def _others(entry: Entry) -> int:
+    """How many blocks of the content are no text."""
+    return sum(block["type"] != "text" for block in entry.get("content") or () if isinstance(block, dict))
+
+
+def _weight(entry: Entry) -> int:
+    """Characters that an entry costs; a block that is no text as a picture of unknown size, 1,600 tokens."""
+    calls = "".join(_tool(call) + _as_json(call.get("args")) for call in entry.get("calls") or ())
+    return len(_text(entry)) + len(calls) + 4 * 1600 * _others(entry)
+
+
+def _as_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
+
+
+def _given(state: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in state.items() if value not in (None, "", [], {})}
+
+
+def _tool(call: Mapping[str, Any]) -> str:
+    return str(call["tool"] if call.get("tool", "other") != "other" else call.get("name") or "tool")
+
+
+def _arg(call: Call, *names: str) -> str:
+    return next((call.args[name] for name in names if isinstance(call.args.get(name), str)), "")
+
+
+def _path(call: Call) -> str:
+    path = re.sub(_SLASHES, "/", _arg(call, "path", "file_path", "filePath", "file"))
+    return path[2:] if path.startswith("./") else path
+
+
+def _command(call: Call) -> str:
+    command = " ".join(_arg(call, "command", "cmd").split())
+    return command[:-4].rstrip() if command.endswith("2>&1") else command
+
+
+def _label(call: Call) -> str:
+    """What stands for a call in notes and requests: the tool and its command, path or pattern, at most 80
+    characters."""
+    command, path = " ".join(_arg(call, "command", "cmd").split()), _arg(call, "path", "file_path", "filePath", "file")
+    what = _short(command or path or _arg(call, "pattern", "query"), 80)
+    return f"{call.tool} {what}".rstrip() if path and not command or not what else f"{call.tool} `{what}`"
+
+
+def _steers(seen: Sequence[Entry], at: int) -> bool:
+    """Whether a user message came while the agent worked: before it stands a result, or a call that was neither aborted
+    nor failed. (After an aborted tool that had a result it looks the same, and counts as such.)"""
+    before = next((seen[i] for i in range(at - 1, -1, -1) if _role(seen[i]) not in ("", "custom")), {})
+    return _role(before) == "tool" or bool(before.get("calls")) and before.get("stop_reason") not in _BROKEN
+
+
+_BROKEN = ("aborted", "error")
+
+
+def _said(entry: Entry) -> str:
+    return _text(entry) if _text(entry).strip() else "[the user sent only an image]"
+
+
+def find_run(seen: Sequence[Entry]) -> Optional[Run]:
+    """The last run of a projection, None where no user spoke; messages that came while the agent worked belong to
+    it."""
+    users = [i for i, entry in enumerate(seen) if _role(entry) == "user"] or [-1]
+    while len(users) > 1 and _steers(seen, users[-1]):
+        users.pop()
+    span = seen[users[-1]:]
+    asked = [_said(entry) for entry in span if _role(entry) == "user"]
+    question = "\n\n[The user added during the run] ".join(asked[:1] + [text.strip() for text in asked[1:]])
+    texts = [_text(entry).strip() for entry in span if _role(entry) == "assistant" and _text(entry).strip()] or [""]
+    return Run(users[-1], question, texts[-1], texts[:-1], *_calls(span)) if asked else None
+
+
+def _calls(span: Iterable[Entry]) -> tuple[dict[str, Call], int]:
+    """The calls of a part of the conversation by id, and how many messages of the agent it has."""
+    agent = [entry for entry in span if _role(entry) == "assistant"]
+    return {call["id"]: Call(turn, _tool(call), call["args"] if isinstance(call.get("args"), dict) else {})
+            for turn, entry in enumerate(agent) for call in entry.get("calls") or ()}, len(agent)
+
+
+def _earlier(before: Sequence[Entry], count: int) -> dict[str, Any]:
+    """The conversation before a run: the last summary, the first request if not among the last exchanges, and those."""
+    talks: list[list[str]] = []
+    for entry in before if count else ():
+        talks += [[_said(entry), "", _text(entry)]] * (_role(entry) == "user")
+        if _role(entry) == "assistant" and talks:
+            talks[-1][1] = _text(entry).strip() or talks[-1][1]
+    summaries = [_text(entry) for entry in before if _role(entry) == "summary" and _text(entry).strip() and count]
+    recent = [_given({"user": clip(user, 800), "assistant": clip(said, 1200)}) for user, said, _ in talks[-count:]]
+    first = talks[0][2] if len(talks) > count and talks[0][2].strip() else ""
+    return _given({"summary": clip("".join(summaries[-1:]), 2000), "first_request": clip(first, 1000),
+                   "recent_exchanges": recent})
+
+
+def _outputs(raw: Sequence[Entry], seen: Sequence[Entry], run: Run, s: SimpleNamespace) -> list[Item]:
+    """The run's outputs that may be edited: text only, long enough, not yet edited by us or by others."""
+    out = []
+    for at in range(run.start + 1, len(seen)):
+        entry, text, failed = seen[at], _text(seen[at]), bool(seen[at].get("is_error"))
+        call = run.calls.get(entry.get("call_id", ""), Call(-1, "tool", entry.get("args") or {}))
+        call = call._replace(tool=_tool(entry) if _tool(entry) != "tool" else call.tool)
+        skip = text.startswith(MARK) or text != _text(raw[at]) or _others(entry) or call.tool in s.exclude_tools
+        long = len(text) >= max(1, s.small_result_min_chars or s.min_result_chars)
+        if _role(entry) == "tool" and long and not skip and (s.distill_errors or not failed):
+            item = Item("large", at, entry["id"], call, text, failed, len(text), _superseded(call, run), {}, [])
+            small = len(text) < s.min_result_chars
+            kept = not small or len(_stub(item)) < len(text)
+            out += [item._replace(kind="small" if small else "large")] if kept else []
+    return out
+
+
+def _superseded(call: Call, run: Run) -> str:
+    """What later turns did to the thing that an output shows: a hint for the classifier, never a decision."""
+    hints = (f"{does}: {_label(later)}, {later.turn - call.turn} turn(s) later" for later in run.calls.values()
+             if later.turn > call.turn >= 0 for does in [_replaces(later, call)] if does)
+    return next(hints, "")
+
+
+def _replaces(later: Call, call: Call) -> str:
+    path, command = _path(call), _command(call)
+    if call.tool == "read" and path:
+        changed = later.tool in ("edit", "write")
+        again = later.tool == "read" and _range(later) == _range(call)
+        found = "file changed after this read" if changed else "same range read again" * again
+        return found * (_path(later) == path)
+    if command:
+        return "same command ran again" * (_command(later) == command)
+    return "same call made again" * (later.tool == call.tool and _as_json(later.args) == _as_json(call.args))
+
+
+def _range(call: Call) -> list[Any]:
+    return [call.args.get("offset") or 1, *(call.args.get(name) for name in ("limit", "view_range", "start", "end"))]
+
+
+# `path:12:text` of grep -n or rg, `path-12-text` of their context lines. A path has no blank and no colon, and a folder
+# or an ending: 12:34:56, 2026-10-06T12:34:56Z, localhost:8080: and rows of `ls -l` have none.
+_HIT_LINE = r"(?P<path>(?:[A-Za-z]:[\\/])?[^\s:]{1,400}):(?P<line>\d{1,7}):"
+_NEAR_LINE = r"(?P<path>[^\s:]{1,400}?)-(?P<line>\d{1,7})-"
+_NEAR_NUMBER = r"(?=-(?P<line>\d{1,7})-)"
+_PATH_LIKE = r"(?:[A-Za-z]:)?[^\s:]*(?:[/\\]|\.[A-Za-z])|(?:Make|Docker|Jenkins|Rake|Gem|Proc)file$"
+_SLASHES = r"/+"
+_CITED = r"(?<![A-Za-z0-9_.-]){name}(?![A-Za-z0-9_-])"
+# the note that pi puts after a blank line at the end of a part of a file: two lines that are none of the file
+_READ_NOTE = r"(?i)[\[(]?(?:showing lines \d+-\d+ of \d+|\d+ more lines in file)\b.{0,200}offset="
+
+
+def grep_file(line: str, known: Container[str] = ()) -> tuple[str, int]:
+    """File and line number of a line of search output, ("", 0) for any other; for a context line the longest of the
+    known files that it starts with, else the shortest reading."""
+    hit = re.match(_HIT_LINE, line)
+    for near in () if hit else reversed(list(re.finditer(_NEAR_NUMBER, line[:400]))):
+        if line[:near.start()] in known:
+            return line[:near.start()], int(near["line"])
+    hit = hit or re.match(_NEAR_LINE, line)
+    return (hit["path"], int(hit["line"])) if hit and re.match(_PATH_LIKE, hit["path"]) else ("", 0)
+
+
+def _grep_groups(lines: Sequence[str]) -> list[tuple[int, int, tuple[str, ...]]]:
+    """Search output by file, as (start, end, files); [] unless at least 3 lines and 60 % of them are of its form. In
+    one file the numbers grow: `db.example.com:5432:` twice is an address."""
+    known = {grep_file(line)[0] for line in lines if re.match(_HIT_LINE, line)} - {""}
+    starts: list[tuple[int, str]] = [(0, "")]
+    last: dict[str, int] = {}
+    grepped = 0
+    for at, line in enumerate(lines):
+        path, number = grep_file(line, known)
+        grepped += bool(path) and number > last.get(path, -1)
+        last[path] = number
+        starts += [(at, path)] if path and path != starts[-1][1] else []
+    counted = sum(bool(line.strip()) and line != "--" for line in lines)
+    ends = [*(at for at, _ in starts[1:]), len(lines)]
+    groups = [(at, end, tuple(filter(None, [path]))) for (at, path), end in zip(starts, ends) if at < end]
+    return groups if counted >= 3 and grepped >= 0.6 * counted else []
+
+
+def chunk_output(text: str) -> list[Chunk]:
+    """The output in pieces of 800 to 4,000 characters, about 120 at most; joined they are the text. Search output is
+    cut between files (small ones together), other output after a blank line where one is near."""
+    lines, wanted = text.split("\n"), -(-len(text) // 120)
+    target = min(max(wanted, 800), max(4000, wanted))
+    sums, groups = [0, *itertools.accumulate(len(line) + 1 for line in lines)], _grep_groups(lines)
+    spans: list[tuple[int, int, tuple[str, ...]]] = []
+    tiny = False  # whether the last span may take in a small group
+    for start, end, files in groups or [(0, len(lines), ())]:
+        small = bool(groups) and 4 * (sums[end] - sums[start]) < target
+        if tiny and small and 2 * (sums[end] - sums[spans[-1][0]]) <= target:
+            spans[-1] = (spans[-1][0], end, tuple(dict.fromkeys(spans[-1][2] + files)))
+        elif sums[end] - sums[start] > (1.5 if groups else 1) * target:
+            spans += [(a, b, files) for a, b in _windows(lines, start, end, target)]
+        else:
+            spans.append((start, end, files))
+        tiny = small
+    return [Chunk(f"chunk_{i}", a, b, "\n".join(lines[a:b]), files) for i, (a, b, files) in enumerate(spans, 1)]
+
+
+def _windows(lines: Sequence[str], start: int, end: int, target: int) -> Iterator[tuple[int, int]]:
+    while start < end:
+        size, stop = len(lines[start]) + 1, start + 1
+        while stop < end and size + len(lines[stop]) + 1 <= target:
+            size, stop = size + len(lines[stop]) + 1, stop + 1
+        low = start + max(1, 6 * (stop - start) // 10)
+        blank = (i + 1 for i in range(stop - 1, low - 1, -1) if stop < end and not lines[i].strip())
+        begin, start = start, next(blank, stop)
+        yield begin, start
+
+
+def _batches(items: Iterable[T], cost: Callable[[T], int], s: SimpleNamespace) -> list[list[T]]:
+    """Consecutive items, as many as one request may hold; one above the limit goes alone."""
+    out: list[list[T]] = [[]]
+    room = s.max_segment_chars
+    for item in items:
+        if out[-1] and (room < cost(item) or len(out[-1]) >= s.max_chunks_per_segment):
+            out, room = [*out, []], s.max_segment_chars
+        out[-1].append(item)
+        room -= cost(item)
+    return [part for part in out if part]
+
+
+# What a request says at the end of a run, and in a running one: our words, with the senses that the reference
+# measured. Focus: "a few pieces, led by this one" (of "no single piece would do", `whole` took 0.73). History:
+# "ongoing task … even if the current question is about something else" (the only wording that lifted what earlier
+# work needs over 0.6). Running: "still need to finish" (asking whether it was acted on dropped the files in use).
+_WORDS = {
+    "situation": ("An agent has answered `user_question` with `final_answer`. `chunks` is one tool output in pieces."
+                  " Only pieces that are kept stay visible, with a note that the rest can be fetched.",
+                  "An agent still works on `user_question`. `chunks` is one of its earlier tool outputs in pieces;"
+                  " `later_tool_calls` is what it did afterwards."),
+    "history": (" `earlier_conversation` came before this question; the work there will probably continue.",
+                " `earlier_conversation` is the conversation before this task."),
+    "status": ("The call failed; if `final_answer` shows that the agent got past it, details are usually not needed.",
+               "The call failed."),
+    "keep_whole": ("Is everything in {it} still needed: would dropping any piece lose evidence for `final_answer`, or"
+                   " information for a likely follow-up{ongoing}?",
+                   "Will the agent still need everything in {it} to finish `user_question`? {gone}"),
+    "focus": ("Do `final_answer` and a likely follow-up{ongoing} draw on most of {it}, on a few pieces (then name the"
+              " most important one), or on nothing any more?",
+              "To finish `user_question`, will the agent still need most of {it}, a few pieces (then name the most"
+              " important one), or nothing? {gone}"),
+    "chunk": ("Is there a line in `{label}` that supports `final_answer`, or that {next}?",
+              "To finish `user_question`, will the agent still need the lines in `{label}`? {gone}"),
+    "items": ("An agent has answered `user_question` with `final_answer`. `items` are outputs of its tool calls.",
+              "An agent still works on `user_question`. `items` are outputs of its earlier tool calls."),
+    "item": ("Does `{label}` contain anything that `final_answer` relies on or a likely follow-up needs?{outdated}",
+             "To finish `user_question`, will the agent still need the output in `{label}`?{outdated}"),
+    "exchanges": ("This is a long session; `exchanges` are earlier, finished parts of it. One that is unrelated to the"
+                  " current work, `user_question`, is replaced by a note, and its details disappear.",) * 2,
+    "exchange": ("Is `{label}` still relevant to the current work (`user_question` and what the agent does for it)?"
+                 " Relevant: the agent may need its details: the same files, task, decisions or facts.",) * 2,
+}
+_FILL = {"gone": "Lines that are out of date, or that the agent has already acted on and moved past, are not needed.",
+         "outdated": " An item that is marked superseded is out of date and therefore not needed."}
+_NEXT = ("the user's next question would probably draw on",
+         "the user's ongoing task in `earlier_conversation` will need, even if the current question is about something"
+         " else")
+_FOCUS = {"whole": "Most of it is needed; many pieces are used.", "none": "Nothing in it is needed."}
+
+
+def _words(work: Work, name: str, **fill: str) -> str:
+    ongoing = ", or for the ongoing work in `earlier_conversation`" if work.earlier else ""
+    return _WORDS[name][work.mid].format(next=_NEXT[bool(work.earlier)], ongoing=ongoing, **_FILL, **fill)
+
+
+def _noul(text: str, yes: str = "Yes, keep it.", no: str = "No, it is noise.") -> dict[str, Any]:
+    return {"type": "noul", "instructions": text, "criteria": {"true": yes, "false": no}}
+
+
+def _stated(work: Work, situation: str, tail: bool = False) -> dict[str, Any]:
+    """The first fields of every state; of earlier notes only the end where an output is judged alone."""
+    older, run = "\n\n".join(work.run.notes), work.run
+    cut = "[…]\n" + older[-1996:] if tail and len(older) > 2000 else clip(older, 2000)
+    progress = _given({"latest_note": clip(run.answer, 2000), "earlier_notes": cut})
+    last = _given({"agent_progress": progress}) if work.mid else {"final_answer": clip(run.answer, 6000)}
+    return {"situation": situation, **_given({"earlier_conversation": work.earlier}),
+            "user_question": clip(run.question, 4000), **last}
+
+
+def segment_request(work: Work, item: Item, chunks: Sequence[Chunk], part: int = 1, parts: int = 1) -> tuple[Any, Any]:
+    """State and questions about one segment of a large output: all in one request, as the state is what costs."""
+    args, it = _as_json(item.call.args), "this part of the output" if parts > 1 else "the output"
+    later = [_label(call) for call in work.run.calls.values() if call.turn > item.call.turn]
+    listed = later if len(later) <= 30 else [*later[:15], f"… {len(later) - 30} more …", *later[-15:]]
+    situation = _words(work, "situation") + _words(work, "history") * bool(work.earlier)
+    state = {**_stated(work, situation, True), **_given({
+        "agent_notes_during_the_run": "" if work.mid else clip("\n\n".join(work.run.notes), 2000),
+        "later_tool_calls": (listed or "none yet") if work.mid else "", "superseded": item.hint * work.mid,
+        "tool": item.call.tool, "tool_status": _words(work, "status") * item.failed,
+        "tool_arguments": args[:600] + "…" * (len(args) > 600),
+        "output_size": f"{item.text.count(chr(10)) + 1} lines" + f", part {part} of {parts}" * (parts > 1),
+        "chunks": {chunk.label: chunk.text for chunk in chunks}})}
+    led = dict.fromkeys(state["chunks"], "A few pieces are needed, and this is the most important one.")
+    whole = _noul(_words(work, "keep_whole", it=it), "All of it has to stay.", "Some pieces are noise.")
+    focus = {"type": "choice", "instructions": _words(work, "focus", it=it), "criteria": {**_FOCUS, **led}}
+    needed = {label: _noul(_words(work, "chunk", label=label)) for label in led}
+    return state, {"keep_whole": whole, "focus": focus, **needed}
+
+
+def items_request(work: Work, items: Sequence[Item]) -> tuple[Any, Any]:
+    """State and questions about several small outputs, or several old exchanges, numbered from 1 in each request."""
+    name = "exchange" if items[0].kind == "exchange" else "item"
+    shown = {f"{name}_{number}": item.state or _given({
+        "tool": _label(item.call), "status": "failed" * item.failed, "superseded": item.hint,
+        "output": clip(item.text, 4000)}) for number, item in enumerate(items, 1)}
+    state = {**_stated(work, _words(work, name + "s")), name + "s": shown}
+    return state, {label: _noul(_words(work, name, label=label)) for label in shown}
+
+
+def interpret(answers: Any, labels: Sequence[str], s: SimpleNamespace, mid: bool = False) -> Verdict:
+    """The chunks of a segment to keep. Rules in this order, equality counts, any doubt keeps: no answers (None: too
+    late, an exception: failed), an answer that is no probability, an unknown choice; a chunk without a valid answer
+    stays."""
+    if not isinstance(answers, Mapping):
+        return None, "timeout" if answers is None else "error"
+    whole, focus = _share(answers.get("keep_whole")), answers.get("focus")
+    chosen, given = focus if isinstance(focus, (tuple, list)) and len(focus) == 2 else ("", {})
+    odds = {name: _share(given.get(name, 0.0)) for name in (*labels, *_FOCUS)} if isinstance(given, Mapping) else {}
+    if whole is None or not isinstance(chosen, str) or chosen not in odds or None in odds.values():
+        return None, "no-answer"
+    needed, best = {label: _share(answers.get(label)) for label in labels}, {name: p or 0.0 for name, p in odds.items()}
+    bar = s.mid_run_chunk_keep_threshold if mid else s.chunk_keep_threshold
+    keep = frozenset(label for label, p in needed.items() if p is None or p >= bar or label == chosen)
+    led = frozenset([max(labels, key=lambda label: best[label])])
+    rules: tuple[tuple[bool, Verdict], ...] = (
+        (whole >= s.keep_whole_threshold, (None, "whole-needed")),
+        (chosen == "whole" and best["whole"] >= s.focus_whole_threshold, (None, "whole-chosen")),
+        (bool(keep), (keep, "chunks")),
+        (chosen == "whole", (None, "whole-chosen")),
+        (chosen == "none" and best["none"] >= s.none_threshold, (keep, "none-needed")),
+        (True, (led, "chunks")))
+    return next(verdict for holds, verdict in rules if holds)
+
+
+def cited(path: str, answer: str) -> bool:
+    """Whether an answer names the file, or its base name of at least 4 characters, as a whole word."""
+    names = [path] + [name for name in path.split("/")[-1:] if len(name) >= 4]
+    return any(re.search(_CITED.format(name=re.escape(name)), answer) for name in names)
+
+
+def _recall_call(name: str) -> str:
+    return f"recall({_as_json({'entryId': name})})"
+
+
+def _stub(item: Item, why: str = "no longer needed") -> str:
+    if item.kind == "exchange":
+        told = f'"{_short(" ".join(item.text.split()), 120)}" ({item.state["size"]})'
+        return f"{OMITTED}, unrelated to the current work: {told}. Original: {_recall_call(item.id)}"
+    size = format_chars(item.size)
+    return f"{MARK} Omitted {_label(item.call)} ({size} chars): {why}. Original: {_recall_call(item.id)}"
+
+
+def _gap(item: Item, gone: Sequence[Chunk], total: int) -> str:
+    """The line for removed chunks: their files, else the lines, of a read as the file numbers them; "" for none."""
+    files = list(dict.fromkeys(name for chunk in gone for name in chunk.files))
+    first, last, offset = gone[0].start, min(gone[-1].end, total), item.call.args.get("offset")
+    read = item.call.tool == "read" and bool(_path(item.call))
+    base = int(offset) if read and isinstance(offset, (int, float)) and offset >= 1 else 1
+    lines = f"{_path(item.call) if read else 'output'} lines {first + base}–{last + base - 1}"
+    where = ", ".join(files[:5]) + f" and {len(files) - 5} more" * (len(files) > 5) if files else lines
+    return f"[… {last - first} line{'s' * (last - first > 1)} omitted: {where} …]" * (last > first)
+
+
+def _render(item: Item, chunks: Sequence[Chunk], keep: Container[str]) -> str:
+    """The replacement: a header, kept chunks as they are, one line for each run of removed ones."""
+    lines, kept = item.text.split("\n"), [chunk for chunk in chunks if chunk.label in keep]
+    if not kept:
+        return _stub(item, f"{len(lines)} line{'s' * (len(lines) > 1)}, not needed for the answer")
+    note = item.call.tool == "read" and not "".join(lines[-2:-1]).strip() and re.match(_READ_NOTE, lines[-1])
+    sizes = f"{format_chars(sum(len(chunk.text) for chunk in kept))}/{format_chars(item.size)} chars"
+    out = [f"{MARK} Trimmed {_label(item.call)}: kept {sum(chunk.end - chunk.start for chunk in kept)}/{len(lines)}"
+           f" lines ({sizes}), the rest was judged not needed for the answer. Original: {_recall_call(item.id)}"]
+    for stays, group in itertools.groupby(chunks, key=lambda chunk: chunk.label in keep):
+        row = list(group)
+        out += [chunk.text for chunk in row] if stays else filter(None, [_gap(item, row, len(lines) - 2 * bool(note))])
+    return "\n".join(out)
+
+
+def _decide(item: Item, asked: Sequence[tuple[Sequence[Chunk], Any]], work: Work) -> Done:
+    """What becomes of a large output; `asked`: its segments with their answers ("oversize": never sent)."""
+    s, chunks = work.s, [chunk for part, _ in asked for chunk in part]
+    verdicts = [(None, answer) if answer == "oversize" else
+                interpret(answer, [chunk.label for chunk in part], s, work.mid) for part, answer in asked]
+    kept = [chunk for (part, _), (labels, _) in zip(asked, verdicts) for chunk in part
+            if labels is None or chunk.label in labels
+            or s.keep_cited_files and any(cited(name, work.run.answer) for name in chunk.files)]
+    text = _render(item, chunks, {chunk.label for chunk in kept})
+    more: dict[str, Any] = {"chunks": len(chunks), "keptLines": sum(chunk.end - chunk.start for chunk in kept),
+                            "jev": [dict(answer) if isinstance(answer, Mapping) else None for _, answer in asked]}
+    if len(kept) == len(chunks):
+        reasons = dict.fromkeys(reason for labels, reason in verdicts if labels is None)
+        return Done(item, None, ",".join(reasons) or "all-chunks", more)
+    if sum(len(chunk.text) + 1 for chunk in kept) > s.max_keep_ratio * item.size or len(text) >= item.size:
+        return Done(item, None, "not-worth", more)
+    none = not kept and "none-needed" in [reason for _, reason in verdicts]
+    return Done(item, text, "none-needed" if none else "chunks", more)
+
+
+def _whole_items(items: Sequence[Item], answers: Any, s: SimpleNamespace) -> Iterator[Done]:
+    """What becomes of small outputs or exchanges that shared one request; without an answer they stay."""
+    failed = "timeout" if answers is None else "no-answer" if isinstance(answers, Mapping) else "error"
+    for number, item in enumerate(items, 1):
+        name, bar, words = ("item", s.small_keep_threshold, ("needed", "not-needed"))
+        if item.kind == "exchange":
+            name, bar, words = ("exchange", s.exchange_omit_threshold, ("relevant", "unrelated"))
+        p = _share(answers.get(f"{name}_{number}")) if failed == "no-answer" else None
+        gone = p is not None and p < bar
+        yield Done(item, _stub(item) if gone else None, failed if p is None else words[gone], {"jev": [p]})
+
+
+def _ask_all(requests: Sequence[Any], ask: Ask, s: SimpleNamespace, clock: Callable[[], float] = time.monotonic,
+             stop: Callable[[], bool] = bool) -> tuple[list[Any], int, bool]:
+    """Answers in the order of the requests (an exception for a failure, None for too late, "oversize" for a request
+    that is None), the calls started, and whether time ran out. One deadline and `concurrency` calls at a time for all
+    of them: what still waits then never starts, and nobody waits for the late (daemon threads: a call that hangs
+    holds no exit)."""
+    todo = [(at, request) for at, request in enumerate(requests) if request is not None][::-1]
+    deadline, lock, done, missing = clock() + s.timeout_ms / 1000, threading.Lock(), queue.SimpleQueue[Any](), len(todo)
+    answers: list[Any] = ["oversize" if request is None else None for request in requests]
+
+    def _serve() -> None:
+        while True:
+            with lock:
+                if not todo or clock() >= deadline or stop():
+                    return
+                at, (state, questions) = todo.pop()
+            try:
+                done.put((at, ask(state, questions, max(deadline - clock(), 0.001))))
+            except Exception as error:  # whatever the caller's function raises: that item stays
+                done.put((at, error))
+
+    for _ in range(min(s.concurrency, missing)):
+        threading.Thread(target=_serve, daemon=True).start()
+    while missing and clock() < deadline and not stop():
+        with contextlib.suppress(queue.Empty):
+            at, answer = done.get(timeout=0.05)  # seconds: how often it looks at clock and stop
+            answers[at], missing = answer if isinstance(answer, Mapping) else ValueError("no answer"), missing - 1
+    with lock:
+        started = len(requests) - answers.count("oversize") - len(todo)
+    answers = [ValueError("stopped") if answer is None and stop() else answer for answer in answers]
+    return answers, started, bool(missing) and not stop()
+
+
+def _by_rule(items: Sequence[Item], seen: Sequence[Entry], run: Run, s: SimpleNamespace) -> list[Done]:
+    """Without a classifier: an output whose lines stand in one newer output, or that the same read or command gave
+    again. From the newest back, so that what a note names is itself still there."""
+    out: list[Done] = []
+    newer: list[tuple[Call, str, bool, FrozenSet[str]]] = []
+    at_of = {item.at: item for item in items}
+    for at in range(len(seen) - 1, run.start, -1):
+        entry, text, item = seen[at], _text(seen[at]), at_of.get(at)
+        call = run.calls.get(entry.get("call_id", ""))
+        whys = ((other[0], _repeated(item, other, s)) for other in newer) if item else ()
+        found = next((pair for pair in whys if pair[1]), None)
+        if item and found:
+            stub = _stub(item, f"{found[1]} {_label(found[0])}, {found[0].turn - item.call.turn} turn(s) later")
+            out.append(Done(item, stub, "repeated" if found[1] == _SAME else "superseded", {}))
+        elif _role(entry) == "tool" and call and text.strip() and not text.startswith(MARK):
+            newer.append((call, text, bool(entry.get("is_error")), frozenset(text.split("\n"))))
+    return out[::-1]
+
+
+_SAME, _AGAIN = "its lines stand in the newer result of", "there is a newer result of"
+
+
+def _repeated(item: Item, newer: tuple[Call, str, bool, FrozenSet[str]], s: SimpleNamespace) -> str:
+    call, text, failed, lines = newer
+    if failed and not item.failed or len(text) < 0.5 * item.size:
+        return ""
+    if len(text) >= s.near_repeat * item.size:
+        shared = sum(len(line) + 1 for line in item.text.split("\n") if line in lines)
+        if shared >= s.near_repeat * (item.size + 1):
+            return _SAME
+    again = call.turn > item.call.turn >= 0 and call.tool not in ("edit", "write")
+    return _AGAIN if again and _replaces(call, item.call) else ""
+
+
+def _exchanges(raw: Sequence[Entry], seen: Sequence[Entry], start: int, s: SimpleNamespace) -> list[Item]:
+    """Old, finished exchanges that may be left out: not among the newest, touched by nobody else, at least 2,000
+    characters (less is not worth a note). Messages of other roles (system, summary) stay."""
+    prompts, out = [i for i in range(start) if _role(seen[i]) == "user" and not _steers(seen, i)], []
+    for at, end in list(zip(prompts, [*prompts[1:], start]))[:max(0, len(prompts) - s.keep_recent_exchanges)]:
+        own = [i for i in range(at, end) if _role(raw[i]) in ("custom", "user", "assistant", "tool")]
+        touched = any(seen[i] != raw[i] and not _text(seen[i]).startswith(MARK) for i in own)
+        agent, size = [seen[i] for i in own if _role(seen[i]) == "assistant"], sum(_weight(seen[i]) for i in own)
+        if touched or _text(seen[at]).startswith(MARK) or not agent or agent[-1].get("calls") or size < 2000:
+            continue
+        labels = [_label(call) for call in _calls(agent)[0].values()]
+        said = [_text(entry).strip() for entry in agent if _text(entry).strip()]
+        state = {"user_prompt": clip(_said(raw[at]), 600), "final_answer": clip("".join(said[-1:]), 800),
+                 "tool_calls": labels[:20] + [f"… {len(labels) - 20} more"] * (len(labels) > 20),
+                 "size": f"{len(own)} messages, about {size // 4} tokens"}
+        item = Item("exchange", at, raw[at]["id"], Call(-1, "exchange", {}), _text(seen[at]), False, size, "", state,
+                    [raw[i]["id"] for i in own[1:]])
+        out += [item] if len(_stub(item)) < size else []
+    return out
+
+
+def _judge(items: Sequence[Item], work: Work, ask: Ask, clock: Callable[[], float],
+           stop: Callable[[], bool]) -> tuple[list[Done], dict[str, Any]]:
+    """All kinds of items in one round of requests: what was decided, and what the asking cost."""
+    s, kinds, jobs = work.s, {kind: [item for item in items if item.kind == kind] for kind in _KINDS}, []
+    for item in kinds["large"]:
+        parts = _batches(chunk_output(item.text), lambda chunk: len(chunk.text) + 1, s)
+        jobs += [([item], part, segment_request(work, item, part, number, len(parts))
+                  if sum(len(chunk.text) + 1 for chunk in part) <= s.max_segment_chars + 1 else None)
+                 for number, part in enumerate(parts, 1)]
+    for kind in _KINDS[1:]:
+        groups = _batches(kinds[kind], _shown_size, s)
+        jobs += [(group, [], items_request(work, group)) for group in groups]
+    answers, started, late = _ask_all([job[2] for job in jobs], ask, s, clock, stop)
+    asked = list(zip(jobs, answers))
+    done = [_decide(item, [(part, answer) for (group, part, _), answer in asked if part and group[0] is item], work)
+            for item in kinds["large"]]
+    done += [it for (group, part, _), answer in asked if not part for it in _whole_items(group, answer, s)]
+    used = [getattr(answer, "usage", None) or {} for answer in answers]
+    return done, {"requests": started, "timedOut": late, "costUsd": sum(usage.get("cost", 0) for usage in used),
+                  "inputTokens": sum(usage.get("input", usage.get("input_tokens", 0)) for usage in used)}
+
+
+_KINDS = ("large", "small", "exchange")
+
+
+def _shown_size(item: Item) -> int:
+    return 200 + (len(_as_json(item.state)) if item.state else min(item.size, 4000))
+
+
+def break_even_factor(write: float, read: float, share: float = REMOVAL_SHARE) -> float:
+    """How many characters later calls must leave out for each one that the cache has to take in anew, prices relative
+    to plain input: pending · share · read · turns >= (write - read) · rewrite. 1.0 and 0.1 give 12.86 (the reference:
+    13), 1.25 and 0.1 give 16.43 (16), 1.25 and 0.05 give 34. A share of 1 where what goes is already known."""
+    return (write - read) / (read * share)
+
+
+def pays_off(pending: float, turns: int, rewrite: float, factor: float) -> bool:
+    """Whether leaving characters out pays for the rewrite, when as many turns are still to come as there were."""
+    return pending * max(1, turns) >= factor * rewrite
+
+
+def _rewrite(items: Sequence[Item], saved: float, costs: Costs) -> float:
+    """Characters to be read anew: from the earliest edited entry on, without those that go."""
+    first = 0 if costs.whole else min((item.at for item in items), default=0)
+    return max(0.0, sum(costs.sizes[first:]) - saved) if items else 0.0
+
+
+def _pays(pending: float, rewrite: float, costs: Costs, share: float = 1.0) -> bool:
+    return costs.cold or pays_off(pending, costs.turns, rewrite, break_even_factor(costs.write, costs.read, share))
+
+
+def _saved(done: Iterable[Done]) -> int:
+    return sum(it.item.size - len(it.text) for it in done if it.text is not None)
+
+
+def _affordable(done: Sequence[Done], costs: Costs) -> list[Done]:
+    """Edits from the earliest place on at which they pay; those before it wait. They have to pay within an eighth of
+    the turns so far: of recorded sessions, most ended too soon after a run for the even estimate and for a half."""
+    edits = sorted((it for it in done if it.text is not None), key=lambda it: it.item.at)
+    costs = costs._replace(turns=costs.turns // 8)
+    while edits and not _pays(_saved(edits), _rewrite([it.item for it in edits], _saved(edits), costs), costs):
+        edits.pop(0)
+    return [it if it in edits else it._replace(text=None, reason="deferred") for it in done]
+
+
+def _gate(done: Sequence[Done], costs: Costs, s: SimpleNamespace) -> list[Done]:
+    """Old exchanges go only when they pay beside the other edits; else they wait, and are judged again."""
+    early = [it for it in done if it.text is not None and it.item.kind == "exchange"]
+    rest = [it for it in done if it.text is not None and it.item.kind != "exchange"]
+    anew = [_rewrite([it.item for it in some], _saved(some), costs) for some in ([*early, *rest], rest)]
+    enough = _saved(early) >= s.exchange_min_saving_chars and _pays(_saved(early), anew[0] - anew[1], costs)
+    keep = enough or anew[0] <= anew[1] or not s.exchange_break_even
+    return [it if keep or it not in early else it._replace(text=None, reason="deferred") for it in done]
+
+
+def _due(items: Sequence[Item], olds: Sequence[Item], costs: Costs, s: SimpleNamespace) -> list[Item]:
+    """What a checkpoint judges: everything, else all but exchanges, if that is enough and pays; else nothing."""
+    for due in ([*items, *olds], list(items)):
+        pending = sum(item.size for item in due)
+        pays = _pays(pending, _rewrite(due, REMOVAL_SHARE * pending, costs), costs, REMOVAL_SHARE)
+        if due and pending >= s.mid_run_batch_chars and (pays or not s.mid_run_break_even):
+            return due
+    return []
+
+
+def _memo(records: Iterable[Mapping[str, Any]], run_id: str) -> set[str]:
+    """Entries that records already answer for, so that they are not asked again: outputs at a checkpoint, exchanges in
+    this run; not what failed or was deferred."""
+    return {row["entryId"] for record in records if record.get("v") == 1 for row in record["results"]
+            if (record.get("run") == run_id if row.get("kind") == "exchange" else record.get("phase") == "mid-run")
+            and not any(word in row["reason"] for word in ("timeout", "error", "aborted", "deferred"))}
+
+
+def _record(done: Sequence[Done], head: Mapping[str, Any]) -> tuple[Edits, dict[str, Any]]:
+    """Edits in the order of the decisions (an exchange: a note at its prompt, its other entries go) and the record."""
+    edits, results = [], []
+    for it in done:
+        item, size, gone = it.item, it.item.size if it.text is None else len(it.text), it.text is not None
+        edits += [{"type": "context_edit", "targetId": name, "replacement": None if i else it.text}
+                  for i, name in enumerate([item.id, *item.rest] if gone else ())]
+        outcome = "kept" if not gone else "distilled" if it.more.get("keptLines") else "removed"
+        results.append({"kind": item.kind, "entryId": item.id, "tool": item.call.tool, "label": _label(item.call),
+                        "outcome": outcome, "reason": it.reason, "beforeChars": item.size, "afterChars": size,
+                        "totalLines": item.text.count("\n") + 1, **it.more, **_given({"omitted": item.rest * gone})})
+    return edits, {"v": 1, **head, "savedChars": _saved(done), "results": results} if edits or head["requests"] else {}
+
+
+def distil(entries: Sequence[Entry], ask: Optional[Ask] = None, *, edits: Sequence[Mapping[str, Any]] = (),
+           records: Sequence[Mapping[str, Any]] = (), cold: bool = False, clock: Callable[[], float] = time.monotonic,
+           stop: Callable[[], bool] = bool, mid: bool = False, **settings: Any) -> tuple[Edits, dict[str, Any]]:
+    """Edits and one record for the run that has just ended; call it only when the run completed.
+
+    `entries` as they were recorded; `edits` and `records`: all that were committed before. `ask(state, questions,
+    timeout) -> {id: probability | (choice, probabilities)}`; without it only what a newer output repeats or replaces
+    goes. `cold`: the prompt cache is gone anyway (a pause of over five minutes), so that edits are free. `stop()`
+    true ends the asking. Settings: GUARD_SETTINGS. Nothing to do: ([], {}). Whatever `ask` does, nothing is raised: a
+    failed, late or doubtful answer keeps the text.
+    """
+    s, began, seen = settings_of(GUARD_SETTINGS, settings), clock(), _project(entries, edits)
+    run, (calls, turns) = find_run(seen), _calls(seen)
+    if run is None or mid and not s.mid_run:
+        return [], {}
+    costs = Costs([_weight(entry) for entry in seen], run.turns if mid else turns, *PRICES[s.prices],
+                  s.prices == "openai-codex", cold)
+    run_id = entries[run.start]["id"]
+    if ask is None:  # a rule needs no question to judge by, so it looks at all runs
+        run = run._replace(start=-1, calls=calls, turns=turns)
+    memo, youngest = _memo(records, run_id), run.turns - s.mid_run_min_age_turns
+    items = [item for item in _outputs(entries, seen, run, s) if not mid or item.id not in memo
+             and 0 <= item.call.turn < youngest and item.call.tool != "recall"]
+    olds = [item for item in _exchanges(entries, seen, run.start, s) if item.id not in memo and s.prune_exchanges]
+    asked: dict[str, Any] = {"requests": 0, "inputTokens": 0, "costUsd": 0, "timedOut": False}
+    if ask is None:
+        done = _by_rule(items, seen, run, s)
+        done = _affordable(done, costs) if s.rule_break_even else done
+    else:
+        large = sum(item.size for item in items if item.kind == "large") >= s.min_run_chars
+        due = _due(items, olds, costs, s) if mid else [item for item in items if large or item.kind == "small"] + olds
+        work = Work(mid, run, _earlier(seen[:run.start], s.history_exchanges), s)
+        done, asked = _judge(due, work, ask, clock, stop)
+        done = done if mid else _gate(done, costs, s)
+    return _record(done, {"phase": "mid-run" if mid else "run-end", "run": run_id, "model": s.model, **asked,
+                          "ms": int(1000 * (clock() - began)), **_given({"ignored": s.ignored})})
+
+
+def checkpoint(entries: Sequence[Entry], ask: Optional[Ask] = None, **more: Any) -> tuple[Edits, dict[str, Any]]:
+    """`distil` in a running task, after a turn with tool calls, with the same arguments: outputs of at least four turns
+    ago, once enough of them wait and leaving them out pays. Each is judged at most once while its run goes on."""
+    return distil(entries, ask, **{**more, "mid": True})
+
+
+def statistics(entries: Sequence[Entry], edits: Sequence[Mapping[str, Any]],
+               records: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """Characters and entries that our edits keep out of the projection now, and sums over all records."""
+    ours = {name for record in records for row in record["results"] for name in row.get("omitted", ())}
+    saved = [max(0, _weight(raw) - _weight(now)) for raw, now in zip(entries, _project(entries, edits))
+             if not _text(raw).startswith(MARK) and (_text(now).startswith(MARK) or not now and raw["id"] in ours)]
+    sums = {name: sum(record[name] for record in records if record["v"] == 1) for name in ("savedChars", "requests")}
+    return {"saved": sum(saved), "items": len(saved), **sums}
+
+
+def recall_entry(entries: Sequence[Entry], entry_id: str, records: Sequence[Mapping[str, Any]] = (), *,
+                 pattern: str = "", offset: int = 1, limit: int = 2000) -> str:
+    """The original of a result, or the transcript of an exchange by the id of its prompt, from line `offset` on
+    (1-based; of the lines with `pattern`, if given: plain text, as `re` cannot be stopped). At most 2,000 lines and
+    50,000 characters (a longer line is cut); what is left is said with the next offset. Unknown id: ValueError that
+    says so."""
+    at = next((i for i, e in enumerate(entries) if e["id"] == entry_id and _role(e) in ("tool", "user")), -1)
+    if at < 0:
+        raise ValueError(f"jevlens: recall: no result or prompt {entry_id}; use an id from a note that begins {MARK}")
+    text = _text(entries[at]) if _role(entries[at]) == "tool" else _transcript(entries, at, records)
+    numbered = [(f"{number}: " if pattern else "") + line for number, line in enumerate(text.split("\n"), 1)
+                if pattern in line]
+    lines, first = [_short(line, 49_999) for line in numbered], max(0, offset - 1)
+    if first >= len(lines):
+        return f"{len(lines)} lines; offset {offset} is past the end"
+    sums = itertools.accumulate(len(line) + 1 for line in lines[first:])
+    last = first + sum(size <= 50_000 for size in itertools.islice(sums, max(1, min(limit, 2000))))
+    more = f"\n\n[lines up to {last} of {len(lines)}; go on with offset={last + 1}]" * (last < len(lines))
+    return "\n".join(lines[first:last]) + more
+
+
+def _transcript(entries: Sequence[Entry], at: int, records: Sequence[Mapping[str, Any]]) -> str:
+    """An exchange: what the latest record left out with that prompt, else all up to the next prompt."""
+    rows = [row["omitted"] for record in records for row in record["results"]
+            if row["entryId"] == entries[at]["id"] and "omitted" in row]
+    ends = (i for i in range(at + 1, len(entries)) if _role(entries[i]) == "user" and not _steers(entries, i))
+    own, out = rows[-1] if rows else [entry["id"] for entry in entries[at:next(ends, None)]], []
+    for entry in [entries[at], *(entry for entry in entries[at + 1:] if entry["id"] in own)]:
+        calls = [f"[tool call] {_tool(call)} {_as_json(call.get('args'))}" for call in entry.get("calls") or ()]
+        title = f"## tool result ({_tool(entry)})" if _role(entry) == "tool" else f"## {_role(entry)}"
+        out.append("\n".join([title, *filter(str.strip, [_text(entry)]), *calls]))
+    return "\n\n".join(out)
 
 
 # ---------------------------------------------------------------- the post-send ledger
+#
+# Off by default. After the agent has reacted to a result, that is kept, trimmed to its ends or replaced by one line.
+# What is decided waits until the mode says that it may be applied, and is then applied in the same bytes for ever.
+# The seeds measured rolling mode at -19 % tokens and +17 % cost: it makes room, it does not save money.
+
+LEDGER_SETTINGS: dict[str, tuple[Any, float, float]] = {  # name: (default, lowest, highest)
+    "forget_below": (0.25, 0, 1), "trim_below": (0.5, 0, 1), "trim_above": (0.6, 0, 1),  # probabilities, see `bucket`
+    # characters from which a result is judged (150 tokens); lines that a trim keeps at each end
+    "min_chars": (600, 0, 10_000_000), "trim_head": (15, 0, 10_000), "trim_tail": (15, 0, 10_000),
+    # budget mode: tokens that wait, and their share of what they make the cache take in anew
+    "budget_min_tokens": (1000, 0, 10_000_000), "budget_fraction": (0.5, 0, 1000),
+    # seconds without a call after which the cache is cold; milliseconds for the questions of one `decide`
+    "cache_ttl": (300.0, 0, 1e9), "timeout_ms": (2500, 1, 600_000), "concurrency": (6, 1, 32),
+}
+_LEDGER_WORDS = {
+    "needed": ("Will the agent still need the output of `item` word for word in its next steps?",
+               "It still works on it, will edit, quote or compare it, has not acted on it, or needs its details again.",
+               "It has acted on it or moved on, it led nowhere, or it is cheap to get again."),
+    "outcome_only": ("Is only the outcome in the output of `item` useful, so that its middle could go?",
+                     "Status, last lines, an error or a count is all that matters.", "Lines of the middle matter too."),
+}
+
+
+def bucket(needed: Any, outcome_only: Any, s: Any) -> str:
+    """forget, trim or keep; what is no probability keeps."""
+    need, outcome = _share(needed), _share(outcome_only)
+    if need is not None and need < s.forget_below:
+        return "forget"
+    return "trim" if need is not None and need < s.trim_below and (outcome or 0.0) > s.trim_above else "keep"
+
+
+class Ledger:
+    """Decisions about results that the agent has seen, by entry id. Before each call to the model: `decide(entries)`,
+    then send `apply(entries, idle)`.
+
+    mode: off (nothing is asked, nothing applied), rolling (applied at the next call), batch (once the prompt cache is
+    cold), budget (cold, or enough tokens for what they make anew); another mode: ValueError. `ask` as in `distil`;
+    without it only what a newer result repeats or replaces is forgotten. Settings: LEDGER_SETTINGS. A result is
+    rewritten, never removed. `decisions`: id -> {id, toolName, bucket, p, summary, head, tail, tokensBefore, status,
+    appliedAtCall, appliedReason}; `to_json()` keeps them with the session, `Ledger(...).restore(text)` takes them
+    back.
+    """
+
+    def __init__(self, mode: str = "off", ask: Optional[Ask] = None, **settings: Any) -> None:
+        if mode not in ("off", "rolling", "batch", "budget"):
+            raise ValueError(f"jevlens: ledger: unknown mode {mode!r}: off, rolling, batch or budget")
+        self.mode, self.ask, self.settings = mode, ask, settings_of(LEDGER_SETTINGS, settings)
+        self.decisions: dict[str, dict[str, Any]] = {}
+        self.calls = 0
+
+    def decide(self, entries: Sequence[Entry]) -> int:
+        """Judge the results that a message of the agent follows and that are not decided yet; how many were."""
+        last = max((at for at, entry in enumerate(entries) if _role(entry) == "assistant"), default=0)
+        due = [at for at in range(last) if _role(entries[at]) == "tool" and entries[at]["id"] not in self.decisions
+               and not _others(entries[at]) and len(_text(entries[at])) >= self.settings.min_chars]
+        if not due or self.mode == "off":
+            return 0
+        calls = {call["id"]: call for entry in entries for call in entry.get("calls") or ()}
+        new = self._asked(entries, due, calls) if self.ask else self._ruled(entries, set(due))
+        for at, answer, what in new:
+            self._add(entries[at], calls.get(entries[at].get("call_id", ""), entries[at]), answer, what)
+        return len(new)
+
+    def _asked(self, entries: Sequence[Entry], due: Sequence[int],
+               calls: Mapping[str, Any]) -> list[tuple[int, Any, str]]:
+        questions = {name: _noul(*words) for name, words in _LEDGER_WORDS.items()}
+        requests = [(_ledger_state(entries, at, calls), questions) for at in due]
+        answers, _, _ = _ask_all(requests, cast(Ask, self.ask), self.settings)
+        given = [answer if isinstance(answer, Mapping) else {} for answer in answers]
+        return [(at, answer, bucket(answer.get("needed"), answer.get("outcome_only"), self.settings))
+                for at, answer in zip(due, given)]
+
+    def _ruled(self, entries: Sequence[Entry], due: Container[int]) -> list[tuple[int, Any, str]]:
+        run, s = find_run(entries), settings_of(GUARD_SETTINGS, {"small_result_min_chars": self.settings.min_chars})
+        items = [item for item in _outputs(entries, entries, run, s) if item.at in due] if run else []
+        return [(it.item.at, {}, "forget") for it in _by_rule(items, entries, run, s)] if run and items else []
+
+    def _add(self, entry: Entry, call: Mapping[str, Any], answer: Mapping[str, Any], what: str) -> None:
+        text, s = _text(entry), self.settings
+        lines = text.count("\n") + 1
+        what = "keep" if what == "trim" and lines <= s.trim_head + s.trim_tail + 2 else what
+        label = _label(Call(0, _tool(call), call.get("args") or {}))
+        self.decisions[entry["id"]] = {
+            "id": entry["id"], "toolName": _tool(call), "bucket": what,
+            "summary": f"{label}, {lines} lines, {len(text)} chars",
+            "p": {"needed": _share(answer.get("needed")), "outcomeOnly": _share(answer.get("outcome_only"))},
+            "head": s.trim_head, "tail": s.trim_tail, "tokensBefore": -(-len(text) // 4), "status": "pending",
+            "appliedAtCall": None, "appliedReason": None}
+
+    def apply(self, entries: Sequence[Entry], idle: float = 0.0) -> list[Entry]:
+        """The entries for the next call; `idle`: seconds since the last. What waits is applied if the mode says so,
+        what was applied once is applied in the same bytes."""
+        self.calls += 1
+        ready = [at for at, entry in enumerate(entries) if self._waits(entry.get("id")) and _role(entry) == "tool"]
+        saved = sum(len(_text(entries[at])) - len(self._now(entries[at])) for at in ready)
+        tail, s = sum(_weight(entry) for entry in entries[ready[0]:]) if ready else 0, self.settings
+        enough = saved >= 4 * s.budget_min_tokens and saved >= s.budget_fraction * tail
+        reason = "cold" if idle > s.cache_ttl else {"rolling": "rolling", "budget": "budget" * enough}.get(self.mode)
+        if reason and self.mode != "off":
+            self._settle([entries[at]["id"] for at in ready], reason)
+        done = {name for name, row in self.decisions.items() if row["status"] == "applied" and self.mode != "off"}
+        return [{**entry, "content": self._now(entry)} if entry.get("id") in done and _role(entry) == "tool"
+                and not _others(entry) else entry for entry in entries]
+
+    def _now(self, entry: Entry) -> str:
+        return rewritten(entry, self.decisions[entry["id"]])
+
+    def _waits(self, name: Any) -> bool:
+        row = self.decisions.get(name, {})
+        return row.get("status") == "pending" and row["bucket"] != "keep"
+
+    def _settle(self, names: Iterable[str], reason: str) -> None:
+        for name in names:
+            self.decisions[name].update(status="applied", appliedAtCall=self.calls, appliedReason=reason)
+
+    def compacted(self) -> None:
+        """The host is about to compact: the cache goes anyway, so what waits is applied. `off` applies nothing."""
+        self._settle([name for name in self.decisions if self._waits(name) and self.mode != "off"], "compaction")
+
+    def to_json(self) -> str:
+        """All decisions, as text."""
+        return json.dumps({"v": 1, "calls": self.calls, "decisions": list(self.decisions.values())}, sort_keys=True)
+
+    def restore(self, text: str) -> Ledger:
+        """Take back what `to_json` wrote; what is applied here stays so. Another text: ValueError. Returns itself."""
+        try:
+            data = json.loads(text)
+            rows = {row["id"]: {**row, "head": int(row["head"]), "tail": int(row["tail"])} for row in data["decisions"]
+                    if row["bucket"] in ("keep", "trim", "forget") and row["status"] in ("pending", "applied")}
+            self.calls = max(self.calls, int(data["calls"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"jevlens: ledger: not a stored ledger: {error!r}") from error
+        applied = {name: row for name, row in self.decisions.items() if row["status"] == "applied"}
+        self.decisions.update({**rows, **applied})
+        return self
+
+
+def rewritten(entry: Entry, row: Mapping[str, Any]) -> str:
+    """The text of a result under a decision: the same bytes whenever it is asked for."""
+    text, head, tail = _text(entry), row["head"], row["tail"]
+    lines = text.split("\n")
+    if row["bucket"] == "forget":
+        return f"[jev-lens pruned: {row['summary']}. Call the tool again if it is needed.]"
+    note = f"[jev-lens pruned: {len(lines) - head - tail} lines]"
+    return "\n".join([*lines[:head], note, *lines[len(lines) - tail:]]) if row["bucket"] == "trim" else text
+
+
+def _ledger_state(entries: Sequence[Entry], at: int, calls: Mapping[str, Any]) -> dict[str, Any]:
+    """What the judge sees: the task, the ends of one result, and what the agent did next."""
+    entry, text, call = entries[at], _text(entries[at]), calls.get(entries[at].get("call_id", ""), entries[at])
+    task = next((_text(each) for each in entries if _role(each) == "user"), "")
+    after = next(each for each in entries[at:] if _role(each) == "assistant")
+    then = [{"name": _tool(each), "args": _as_json(each.get("args"))[:150]} for each in (after.get("calls") or [])[:8]]
+    item = {"tool": _tool(call), "args": _as_json(call.get("args"))[:300], "is_error": bool(entry.get("is_error")),
+            "total_chars": len(text), "output_head": text[:2500]}
+    item.update({"output_tail": text[-800:]} if len(text) > 2500 else {})
+    return {"task": task if len(task) <= 1000 else task[:600] + "\n[…]\n" + task[-400:], "item": item,
+            "after": {"assistant_text": _text(after)[:800], "next_tool_calls": then}}

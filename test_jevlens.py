@@ -1921,6 +1921,116 @@ def test_the_dialogue_bench_counts_evidence_and_what_is_taken_from_far_back(
 # ================================================================ history: distil and checkpoint
 
 
+def asks(text: Any, **more: Any) -> dict[str, Any]:
+    return {"role": "user", "content": text, **more}
+
+
+def says(text: str = "", *calls: tuple[str, str, dict[str, Any]], **more: Any) -> dict[str, Any]:
+    made = [{"id": name, "tool": tool, "args": args} for name, tool, args in calls]
+    return {"role": "assistant", "content": text, "calls": made, **more}
+
+
+def gives(call: str, text: Any, **more: Any) -> dict[str, Any]:
+    return {"role": "tool", "call_id": call, "content": text, **more}
+
+
+def does(name: str, tool: str, args: dict[str, Any], text: str, said: str = "") -> list[dict[str, Any]]:
+    """A call and its result."""
+    return [says(said, (name, tool, args)), gives(name, text)]
+
+
+def chat(*parts: Any) -> list[dict[str, Any]]:
+    """Entries with ids e0, e1, …; lists are laid flat."""
+    flat = [each for part in parts for each in (part if isinstance(part, list) else [part])]
+    return [{"id": f"e{i}", **entry} for i, entry in enumerate(flat)]
+
+
+def ruled(count: int, width: int = 60, word: str = "x") -> str:
+    """Lines of one width, each different."""
+    return "\n".join(f"{word} line {i} ".ljust(width, "-") for i in range(count))
+
+
+SAME = history.settings_of(history.GUARD_SETTINGS, {})
+SURE = {"keep_whole": 0.1, "focus": ("none", {"none": 0.9})}  # an answer that keeps no chunk by itself
+
+
+def answer_all(p: float) -> Any:
+    """A classifier that gives every question of yes or no the same probability."""
+    return lambda state, questions, timeout: {**dict.fromkeys(questions, p), **SURE}
+
+
+def kept_by(*labels: str) -> Any:
+    """A classifier that needs these chunks or items and no other."""
+    return lambda state, questions, timeout: {
+        **{name: 0.9 if name in labels else 0.1 for name in questions}, **SURE}
+
+
+def test_distil_without_a_classifier_edits_what_a_newer_output_repeats():
+    log = ruled(100)
+    entries = chat(asks("fix"), does("c1", "read", {"path": "a.py"}, log), does("c2", "bash", {"command": "ls"}, "a"),
+                   does("c3", "read", {"path": "./a.py"}, log + "\nend"), says("Done."))
+    edits, record = history.distil(entries, cold=True)
+    assert [edit["targetId"] for edit in edits] == ["e2"]
+    text = edits[0]["replacement"]
+    assert text.startswith(history.MARK) and "read ./a.py, 2 turn(s) later" in text
+    assert 'recall({"entryId": "e2"})' in text
+    assert record["savedChars"] == len(log) - len(text) and record["requests"] == 0
+    assert [row["reason"] for row in record["results"]] == ["repeated"]
+    seen = history.apply_edits(entries, edits)
+    assert [entry["id"] for entry in seen] == [entry["id"] for entry in entries] and seen[2]["content"] == text
+    assert entries[2]["content"] == log  # nothing is applied by the pass itself
+
+
+BY_RULE = {
+    "the same command again, much the same": ("bash", {"command": "a b"}, 0.9, {"command": " a  b 2>&1"}, True),
+    "another command with the same output": ("bash", {"command": "make"}, 1.0, {"command": "make -B"}, True),
+    "another command with another output": ("bash", {"command": "make"}, 0.0, {"command": "make -B"}, False),
+    "the same range read again": ("read", {"path": "a", "offset": 1}, 0.8, {"path": "a"}, True),
+    "another range of the same file": ("read", {"path": "a", "offset": 9}, 0.4, {"path": "a"}, False),
+}
+
+
+@pytest.mark.parametrize("case", BY_RULE)
+def test_rule(case):
+    tool, args, shared, again, edited = BY_RULE[case]
+    old, other = ruled(100).split("\n"), ruled(100, word="y").split("\n")
+    keep = int(100 * shared)
+    entries = chat(asks("go"), does("c1", tool, args, "\n".join(old)), says("so"),
+                   does("c2", tool, again, "\n".join(old[:keep] + other[keep:])), says("Done."))
+    edits, _ = history.distil(entries, cold=True)
+    assert [edit["targetId"] for edit in edits] == ["e2"] * edited
+
+
+def test_by_rule_nothing_goes_for_a_newer_result_that_failed_or_says_less_or_is_an_edit():
+    log = ruled(100)
+    for again in (gives("c2", log, is_error=True), gives("c2", "File unchanged since last read.")):
+        call = says("", ("c2", "read", {"path": "a"}))
+        entries = chat(asks("go"), does("c1", "read", {"path": "a"}, log), call, again, says("x"))
+        assert history.distil(entries, cold=True) == ([], {})
+    edit = does("c2", "edit", {"path": "a", "old": "x"}, "ok")
+    entries = chat(asks("go"), does("c1", "read", {"path": "a"}, log), edit, says("x"))
+    assert history.distil(entries, cold=True) == ([], {})
+
+
+def test_a_chain_of_repeats_names_the_result_that_stays():
+    log = ruled(100)
+    runs = [does(f"c{i}", "bash", {"command": "make"}, log) for i in range(3)]
+    entries = chat(asks("go"), *runs, says("Done."))
+    edits, _ = history.distil(entries, cold=True)
+    assert [edit["targetId"] for edit in edits] == ["e2", "e4"]
+    assert "2 turn(s) later" in edits[0]["replacement"] and "1 turn(s) later" in edits[1]["replacement"]
+
+
+def test_edits_by_rule_wait_until_they_pay():
+    log = ruled(100)
+    start = [asks("go"), *does("c1", "read", {"path": "a"}, log)]
+    big = does("c2", "bash", {"command": "x"}, ruled(2000, word="z"))
+    again = does("c3", "read", {"path": "a"}, log)
+    assert history.distil(chat(*start, *big, *again, says("Done.")))[0] == []  # 122,000 characters behind it, 4 turns
+    assert history.distil(chat(*start, *big, *again, says("Done.")), cold=True)[0]
+    assert history.distil(chat(*start, *again, *[says("hm")] * 200))[0]  # nothing behind it but the newer one
+
+
 # ================================================================ history: the ledger
 
 
