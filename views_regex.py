@@ -408,127 +408,97 @@ def _shown(tool: str, args: Mapping[str, Any], command: str) -> List[Shown]:
 
 # ---------------------------------------------------------------- kinds and shapes
 
-# Extensions by language: the family decides how a block ends. First word: language; the rest: its extensions.
+# Each row: a language of _LANGUAGES, or what a file that is not code is; then the extensions of its files.
 _EXTENSIONS = (
     "python py pyi pyx", "js js mjs cjs jsx ts mts cts tsx vue svelte", "go go", "rust rs", "java java groovy dart",
     "kotlin kt kts", "c c h cc cpp cxx hpp hh cu cuh m mm", "csharp cs", "swift swift", "scala scala", "php php",
-    "css css scss less", "bash sh bash zsh", "ruby rb rake", "lua lua", "elixir ex exs", "sql sql",
-    "docs md mdx txt rst adoc", "table csv tsv jsonl ndjson", "log log",
-    "config json xml yaml yml toml ini cfg conf lock env properties jsonc json5 plist gradle tf",
+    "css css scss less", "bash sh bash zsh", "ruby rb rake rakefile gemfile", "lua lua", "elixir ex exs", "sql sql",
+    "docs md mdx txt rst adoc license readme changelog", "table csv tsv jsonl ndjson", "log log",
+    "config json jsonc json5 xml yaml yml toml ini cfg conf lock env properties plist gradle tf makefile dockerfile "
+    "justfile gitignore",
 )
-_NAMES = {  # files known by name, not by extension
-    "makefile": "config", "dockerfile": "config", "justfile": "config", ".env": "config", ".gitignore": "config",
-    "rakefile": "ruby", "gemfile": "ruby", "license": "docs", "readme": "docs", "changelog": "docs",
-}
 _NOT_CODE = ("", "docs", "table", "log", "config")
-_DATA = ("csv tsv jsonl ndjson log json xml yaml yml toml").split()  # data for the seeds; other config is prose to them
 _HEAD, _MIDDLE, _TAIL = 160, 60, 100  # lines of an output that are looked at: verdicts stand last, banners first
 _WIDTH = 400  # characters of a line that are looked at
-_MANY = 0.6  # share of rows that makes a text a search result, as the reference's 60 %
 
-_PATH = r"(?:[A-Za-z]:)?[^\s:()<>|\"'`]{1,300}"
 _KIND_RULES = (
-    # Lines that a host puts before the output: codex, Claude Code, opencode, OpenHands, SWE-agent, mini-swe-agent.
-    Rule("host-header", r"(?:Chunk ID: |Wall time: |Process (?:exited|running) with|Original token count: |Exit code:? \d"
-         r"|Total output lines: |Output:$|<(?:path|type|file|returncode|output)>|<content>$"
-         r"|Here's the result of running `cat -n`|\[File: |\(\d+ more lines above\)|<<<<< )",
-         "Wall time: 0.0058 seconds", "Wall clock: 3", re.A),
-    Rule("wrapped-file", r"<path>([^<\n]{1,400})</path>$|\[File: (\S{1,400}) \(\d+ lines total\)\]",
+    # what hosts print before an output: codex, Claude Code, opencode, OpenHands, SWE-agent, mini-swe-agent
+    Rule("host-header", r"^(?:Chunk ID: |Wall time: |Process (?:exited|running) with|Original token count: |Exit code:? \d"
+         r"|Total output lines: |Output:$|<(?:path|type|file|returncode|output)>|<content>$|\[File: |<<<<< "
+         r"|Here's the result of running `cat -n`|\(\d+ more lines above\))", "Wall time: 0.01 seconds", "Wall time", re.A),
+    Rule("wrapped-file", r"^(?:<path>([^<\n]{1,400})</path>$|\[File: (\S{1,400}) \(\d+ lines total\)\])",
          "<path>/repo/a.ts</path>", "<path>/repo/a.ts", re.A),
-    Rule("failed-display", r"(?:/\S{1,80}: )?(?:line \d+: )?(?:cat|head|tail|sed|nl|bat|bash|sh|zsh|fatal|error)(?:: |\.exe: )",
-         "cat: src/x.py: No such file or directory", "catalog: 3", re.A),
-    Rule("patch-head", r"diff --(?:git|cc|combined) \S|(?:---|\+\+\+) [ab]/\S|Index: \S", "diff --git a/x.py b/x.py",
-         "diff --stat", re.A),
-    Rule("diff-hunk", r" {0,2}@@ -\d+(?:,\d+)? (?:\+\d+(?:,\d+)? @@)?", "@@ -1,4 +1,6 @@ def f():", "@@ note", re.A),
-    Rule("diff-stat", r" \S.{0,200}? \| +(?:\d+ [+-]*|Bin .*)$", " src/a.py | 12 +++---", " a | b", re.A),
-    Rule("verdict", r"^(?:(?:=+ )?\d+ (?:passed|failed|errors?)\b.{0,80} in [\d.]+ ?m?s|=+ (?:FAILURES|ERRORS|test session starts)"
-         r"|FAILED \((?:fail|err)|Ran \d+ tests?\b|--- (?:FAIL|PASS): |(?:ok|FAIL) {1,2}\t?\S+\t[\d.(]|FAIL$"
-         r"|test result: |(?:Tests|Test Suites|Test Files|Snapshots) *:? +\d+ |[ \t]*\d+ (?:passing|failing)\b|[ℹ#] (?:fail|pass) \d"
-         r"|(?:\[\w+\] +)?Tests run: \d|\d+ tests completed|\d+ examples?, \d+ fail|OK \(\d+ tests?|(?:Failed|Passed)! +- "
-         r"|\d+% tests passed|[ \t]*\d+ (?:pass|fail)$|(?:not )?ok \d+ |[ \t]*(?:FAIL|PASS) +\S|FAILED \S+::)",
+    Rule("failed-display", r"^(?:/\S{1,80}: )?(?:cat|head|tail|sed|nl|bat|bash|sh|zsh|fatal|error): ",
+         "cat: src/x.py: No such file or directory", "catalog: 3"),
+    # a whole run's verdict or a test's, of the runners that `testlog` knows
+    Rule("verdict", r"^(?:(?:=+ )?\d+ (?:passed|failed|errors?)\b.{0,80} in [\d.]+ ?m?s|=+ (?:FAILURES|ERRORS|test session)"
+         r"|FAILED (?:\((?:fail|err)|\S+::)|Ran \d+ tests?\b|--- (?:FAIL|PASS): |(?:ok|FAIL) {1,2}\t?\S+\t[\d.(]|FAIL$"
+         r"|test result: |\s{0,8}(?:Tests|Test Suites|Test Files) *:? +\d|\s{0,8}\d+ (?:passing|failing|pass|fail)\b"
+         r"|[ℹ#] (?:fail|pass) \d|(?:\[\w+\] )?Tests run: \d|\d+ tests? completed|\d+ examples?, \d+ fail|OK \(\d+ tests?"
+         r"|(?:Failed|Passed)! +- |\d+% tests passed|(?:not )?ok \d+ |\s{0,8}(?:FAIL|PASS) +\S)",
          "===== 2 failed, 3 passed in 0.31s =====", "the tests passed in the end", re.A),
-    Rule("diagnostic-row", r"^(?:[^\s:()]{1,300}:\d+(?::\d+)?:? (?:(?:fatal )?error|warning|note|info|[A-Z]{1,6}\d{2,5})\b"
-         r"|\S{1,300}\(\d+,\d+\): (?:error|warning)|(?:error|warning)(?:\[\w+\])?: |[ \t]+--> \S+:\d+"
-         r"|[A-Z]{1,6}\d{2,5} (?:\[\*\] )?\S|[ \t]+\d+:\d+ +(?:error|warning) |npm (?:ERR!|error|warn|WARN|http|verbose|sill|info) ?"
+    # one message of gcc, clang, tsc, cargo, go, javac, mypy, ruff, eslint, npm, pip, make, docker
+    Rule("message-row", r"^(?:[^\s:()]{1,300}:\d+(?::\d+)?:? (?:(?:fatal )?error|warning|note|[A-Z]{1,6}\d{2,5})\b"
+         r"|\S{1,300}\(\d+,\d+\): (?:error|warning)|(?:error|warning)(?:\[\w+\])?: |\s{0,8}--> \S+:\d+"
+         r"|[A-Z]{1,6}\d{2,5} (?:\[\*\] )?\S|\s{1,8}\d+:\d+ +(?:error|warning) |npm (?:ERR!|error|warn|WARN|http|verbose|info)"
          r"|make(?:\[\d+\])?: \*\*\*|\[(?:ERROR|WARNING|WARN)\] |ERROR in |(?:ld|collect2|cc1|gcc|clang): "
-         r"|[ \t]*(?:Collecting|Compiling|Downloading|Installing|Building|Requirement already|Using cached) "
-         r"|In file included from |\[\d+/\d+\] )", "src/a.c:12:5: error: expected ';'", "src/a.c:12: int x;", re.A),
-    Rule("path-row", r"(" + _PATH + r"):(\d+):", "src/a.py:12:def f():", "src/a.py has: 12", re.A),
-    Rule("context-row", r"(" + _PATH + r"?[^\s-])-(\d+)-", "src/a.py-13-    return 1", "src/a.py - 13", re.A),
-    Rule("number-row", r"(?:[ \t]*Line )?(\d+)([:-])", "12:def f():", "12 def", re.A),
-    Rule("count-row", r"(\S{1,300}?)(?::\d+| \(\d+ match(?:es)?\))$", "src/a.py:12", "src/a.py 12", re.A),
-    Rule("path-only", r"\.?[\w@+~.-]*(?:[/\\][\w@+~ .()\[\]$-]*)+$|[\w.-]+\.[A-Za-z]\w{0,5}$", "./src/a.py", "a, b", re.A),
-    Rule("ls-row", r"total \d+$|[-dlrwxst@+.]{10,11} +\d+ |[\w./ -]{1,300}:$", "-rw-r--r-- 1 a a 12 Jan 1 x", "-rw 1", re.A),
-    Rule("tree-row", r"[ \t│|]*(?:├──|└──|\|--|`--) ", "├── src", "| --- |"),
-    Rule("commit-row", r"commit [0-9a-f]{7,40}\b|[*|/\\ ]{0,12}[0-9a-f]{7,12} \S", "commit 6383b6a89aae", "commit early",
-         re.A),
-    Rule("log-row", r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\[?\d\d:\d\d:\d\d\b|[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d "
-         r"|\[?(?:DEBUG|INFO|WARN(?:ING)?|ERROR|TRACE)\]?[: ]", "2026-01-02T03:04:05Z started", "2026-01-02", re.A),
-    Rule("prose-heading", r" {0,3}#{1,6} \S|(?:=+|-{3,})[ \t]*$|\d+\. +[A-Z]", "## Usage", "#!/bin/sh", re.A),
-    Rule("report-tool", r"(?:.*[_-])?(?:sub)?(?:agents?|tasks?|taskoutput|exitplanmode|oracle_send|oracle|context_builder)$",
-         "TaskOutput", "taskbar", re.A | re.I),
-    Rule("web-tool", r"(?:.*[_-])?(?:web_?(?:fetch|search)|query-docs|get-library-docs|fetch_exa|search_exa|browse)"
-         r"|web|exa|fetch$", "WebFetch", "_fetch_pr", re.A | re.I),
+         r"|\s{0,8}(?:Collecting|Compiling|Downloading|Installing|Building|Requirement already|Using cached) )",
+         "src/a.c:12:5: error: expected ';'", "src/a.c:12: int x;", re.A),
+    Rule("number-row", r"^(?:\s{0,8}Line )?\d{1,7}[:-]", "12:def f():", "12 def", re.A),
+    Rule("path-only", r"^(?:\.?[\w@+~.-]*(?:[/\\][\w@+~ .()\[\]$-]*)+|[\w.-]+\.[A-Za-z]\w{0,5})"
+         r"(?P<count>:\d+| \(\d+ match(?:es)?\))?$", "./src/a.py", "a, b", re.A),
+    Rule("listing-row", r"^(?:total \d+$|[-dlrwxst@+.]{10,11} +\d+ |[\w./ -]{1,300}:$|[ \t│|]{0,80}(?:├──|└──|\|--|`--) )",
+         "-rw-r--r-- 1 a a 12 Jan 1 x", "-rw 1", re.A),
+    Rule("log-row", r"^(?:\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\[?\d\d:\d\d:\d\d\b|[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d "
+         r"|\[?(?:DEBUG|INFO|WARN(?:ING)?|ERROR|TRACE)\]?[: ])", "2026-01-02T03:04:05Z started", "2026-01-02", re.A),
+    Rule("report-tool", r"^(?:.{0,80}[_-])?(?:sub)?(?:agents?|tasks?|taskoutput|exitplanmode|oracle_send|context_builder)$",
+         "TaskOutput", "taskbar", re.I),
+    Rule("web-tool", r"^(?:(?:.{0,80}[_-])?(?:web_?(?:fetch|search)|query-docs|get-library-docs|fetch_exa|search_exa)|fetch$)",
+         "WebFetch", "_fetch_pr", re.I),
 )
-# Shape of a command by its program, where the content says nothing; first hit wins. Word starts of `programs`.
-_SHAPE_OF_PROGRAM = (
-    ("terminal", ("tmux capture-pane", "workmux capture", "screen", "herdr pane")),
-    ("diff", ("git diff", "git show", "diff", "gh pr diff", "git format-patch", "git stash")),
-    ("git-log", ("git log", "git reflog", "git shortlog", "git blame")),
-    ("search", ("grep", "egrep", "fgrep", "rg", "ag", "ack", "git grep", "zgrep")),
-    ("tree", ("find", "ls", "tree", "fd", "git ls-files", "du")),
-    ("test", ("pytest", "tox", "nox", "unittest", "jest", "vitest", "mocha", "rspec", "phpunit", "ctest", "go test",
-              "cargo test", "npm test", "npm t", "pnpm test", "yarn test", "bun test", "make test", "mise test",
-              "mvn test", "gradle test", "dotnet test", "mix test", "playwright test", "deno test", "swift test")),
-    ("build", ("gcc", "g++", "clang", "make", "cmake", "ninja", "tsc", "eslint", "ruff", "mypy", "flake8", "pylint",
-               "biome", "cargo", "go build", "go vet", "golangci-lint", "npm", "pnpm", "yarn", "bun", "pip", "pip3",
-               "poetry", "uv", "mvn", "gradle", "dotnet", "docker build", "javac", "pdflatex", "latexmk", "apt",
-               "apt-get", "brew", "prettier", "markdownlint-cli2", "mise", "turbo", "vite", "webpack", "git commit")),
-    ("log", ("docker logs", "docker", "journalctl", "kubectl logs", "gh run", "dmesg")),
-    ("web", ("curl", "wget", "lynx")),
-)
-_KIND_OF_SHAPE = {
-    "read": "code", "display": "code", "docs": "prose", "config": "data", "table": "data", "test": "command",
-    "build": "command", "search": "listing", "filelist": "listing", "diff": "command", "log": "command",
-    "git-log": "command", "tree": "listing", "json": "data", "report": "prose", "web": "prose", "terminal": "command",
-    "edit": "prose", "other": "prose",
+# The shape of a command's output by its program, where the text itself says nothing: the start of a word of `programs`.
+_PROGRAMS = {
+    "terminal": "tmux capture-pane,workmux capture,screen,herdr pane",
+    "diff": "git diff,git show,diff,gh pr diff,git format-patch,git stash",
+    "git-log": "git log,git reflog,git shortlog,git blame", "web": "curl,wget,lynx",
+    "search": "grep,egrep,fgrep,rg,ag,ack,git grep,zgrep", "tree": "find,ls,tree,fd,git ls-files,du",
+    "log": "docker logs,journalctl,kubectl logs,gh run,dmesg",
+    "test": "pytest,tox,nox,unittest,jest,vitest,mocha,rspec,phpunit,ctest,go test,cargo test,npm test,pnpm test,yarn test,"
+            "bun test,make test,mise test,mvn test,gradle test,dotnet test,mix test,playwright test,deno test,swift test",
+    "build": "gcc,g++,clang,make,cmake,ninja,tsc,eslint,ruff,mypy,flake8,pylint,biome,cargo,go build,go vet,golangci-lint,npm,"
+             "pnpm,yarn,bun,pip,pip3,poetry,uv,mvn,gradle,dotnet,docker,javac,pdflatex,latexmk,apt,apt-get,brew,prettier,"
+             "markdownlint-cli2,mise,turbo,vite,webpack,git commit",
 }
+_KIND_OF_SHAPE = {
+    "read": "code", "display": "code", "docs": "prose", "report": "prose", "web": "prose", "other": "prose",
+    "config": "data", "table": "data", "json": "data", "search": "listing", "filelist": "listing", "tree": "listing",
+}  # the rest: command
 _EDIT_TOOLS = ("edit", "write", "str_replace_editor", "apply_patch", "multiedit", "notebookedit")
 
 
 def language_of(path: str) -> str:
-    """The language of a path by its name: a key of the language table, `docs`, `table`, `log`, `config` or ""."""
+    """The language of a path by its name: a key of _LANGUAGES, `docs`, `table`, `log`, `config` or "" (not known)."""
     name = path.replace("\\", "/").rsplit("/", 1)[-1].lower()
-    if name in _NAMES or name.partition(".")[0] in ("makefile", "dockerfile", ".env"):
-        return _NAMES.get(name, "config")
-    extension = name.rpartition(".")[2] if "." in name else ""
-    for row in _EXTENSIONS:
-        language, *known = row.split()
-        if extension in known:
-            return language
+    for part in (name.rpartition(".")[2], name.strip(".").partition(".")[0]):  # Makefile, Dockerfile.dev, .env.local
+        for row in _EXTENSIONS:
+            if part in row.split()[1:] and ("." in name or part == name):
+                return row.split()[0]
     return ""
 
 
 def header_lines(lines: Sequence[str]) -> int:
-    """How many lines at the top are the host's (`Exit code: 0`, `Wall time: …`, `<path>`), not the output's; at most 8."""
-    head = pattern("host-header")
-    count = 0
-    for line in lines[:8]:
-        if not head.match(line[:_WIDTH]):
-            break
-        count += 1
-    return count
+    """How many lines at the top are the host's (`Exit code: 0`, `<path>`), not the output's; at most 8."""
+    match = pattern("host-header").match
+    return next((at for at, line in enumerate(lines[:8]) if not match(line[:_WIDTH])), min(8, len(lines)))
 
 
 def _sample(lines: Sequence[str]) -> List[str]:
-    """Some non-blank lines without the host's header: the first, a few of the middle, the last, each cut to _WIDTH."""
+    """The non-blank lines, cut to _WIDTH, of the first, some of the middle and the last, without the host's header."""
     body = lines[header_lines(lines):]
-    if len(body) > _HEAD + _MIDDLE + _TAIL:
-        rest = len(body) - _HEAD - _TAIL
-        picks = range(_HEAD, _HEAD + rest, rest // _MIDDLE)
-        body = [*body[:_HEAD], *(body[at] for at in picks), *body[-_TAIL:]]
-    cut = (line[:_WIDTH].rstrip("\r") for line in body)
-    return [line for line in cut if line.strip()]
+    rest = len(body) - _HEAD - _TAIL
+    if rest > _MIDDLE:
+        body = [*body[:_HEAD], *body[_HEAD:_HEAD + rest:rest // _MIDDLE], *body[-_TAIL:]]
+    return [line for line in (line[:_WIDTH].rstrip("\r") for line in body) if line.strip()]
 
 
 def _count(sample: Sequence[str], name: str) -> int:
@@ -542,80 +512,80 @@ def _is_table(sample: Sequence[str]) -> bool:
     signs = [(row.count(","), row.count("\t"), row.count("|")) for row in rows]
     if len(rows) < 20 or not any(signs[0]) or not rows[0].strip(",\t| -+"):
         return False
-    return max(signs.count(sign) for sign in set(signs) if any(sign)) > 0.7 * len(rows) if any(map(any, signs)) else False
+    return max(signs.count(sign) for sign in set(signs)) > 0.7 * len(rows)
 
 
 def _is_tree(sample: Sequence[str]) -> bool:
-    paths = _count(sample[:300], "path-only")
-    rows = paths + _count(sample[:300], "ls-row") + _count(sample[:300], "tree-row")
-    return len(sample) >= 15 and rows > 0.7 * min(len(sample), 300)
+    """The reference's test, with rows of `ls -l` and `tree`: of 15 or more lines over 70 % are paths."""
+    return len(sample) >= 15 and _count(sample, "path-only") + _count(sample, "listing-row") > 0.7 * len(sample)
 
 
 def _is_json(sample: Sequence[str]) -> bool:
-    first, last = (sample[0].lstrip(), sample[-1].rstrip()) if sample else ("", "")
-    if first[:1] == "[" and first[1:2].isalpha():  # a log's "[main 0ab…]" is no array
-        return False
-    return first[:1] in ("{", "[") and (last[-1:] in ("}", "]") or len(first) >= _WIDTH) and (
-        first in ("{", "[") or first[1:].lstrip()[:1] in ('"', "{", "[", "]", "}"))
+    first, last = sample[0].lstrip(), sample[-1].rstrip()
+    return first[:1] in ("{", "[") and (first in ("{", "[") or first[1:].lstrip()[:1] in ('"', "{", "[", "]", "}")) and (
+        last[-1:] in ("}", "]") or len(first) >= _WIDTH)
 
 
-def _search_shape(sample: Sequence[str], searching: bool) -> str:
-    """`search` for path:line rows (context rows and headings count where the call was a search), `filelist`, or ""."""
-    total = len(sample)
-    rows = _count(sample, "path-row")
-    if searching:
-        lists = _count(sample, "count-row") + _count(sample, "path-only")
-        rows += _count(sample, "context-row") + _count(sample, "number-row") + sum(1 for line in sample if line == "--")
-        return "filelist" if lists > 0.7 * total and lists > rows else "search"
-    return "search" if total >= 10 and rows >= _MANY * total else ""
+def _is_code(sample: Sequence[str]) -> bool:
+    """Whether a text without a known extension is code: declarations in its first 100 lines, and code line ends."""
+    rows = [row.strip() for row in sample[:100]]
+    ends = sum(1 for row in rows if row[-1:] in ("{", "}", ";", ":", ",", "("))
+    return _count(rows, "any-declaration") >= 3 and ends >= 0.15 * len(rows)
 
 
 def _content_shape(sample: Sequence[str], searching: bool) -> str:
-    """The shape that the text itself shows, "" when it shows none; the first test that holds wins."""
-    if not sample:
-        return ""
-    hunks = _count(sample, "diff-hunk")
+    """The shape that a text itself shows, "" when it shows none; the first test that holds wins.
+
+    searching: the call was a search, so that rows without a path, context rows and lists of files count as well.
+    """
+    total = len(sample)
+    hunks = _count(sample, "hunk")
     # before the verdicts: a patch may add lines that look like one, but a test run has no `diff --git`
-    if _count(sample, "patch-head") and (hunks or not searching) or hunks > 2:
+    if _count(sample, "diff-file") and (hunks or not searching) or hunks and _count(sample, "diff-head") > 1:
         return "diff"
+    rows = _count(sample, "match-row")
     if searching:
-        return _search_shape(sample, True)
-    if _count(sample, "verdict"):
-        return "test"
-    if _is_json(sample):
-        return "json"
-    if _count(sample, "diagnostic-row") >= max(3, 0.1 * len(sample)):
-        return "build"
-    commits = _count(sample, "commit-row")
-    if commits >= 3 and (commits > 0.7 * len(sample) or any(line.startswith(("commit ", "Author:")) for line in sample[:9])):
-        return "git-log"
-    tests = (("search", _search_shape(sample, False) == "search"), ("tree", _is_tree(sample)),
-             ("log", _count(sample, "log-row") > 0.3 * len(sample)), ("table", _is_table(sample)))
-    return next((shape for shape, found in tests if found), "")
+        lists = _count(sample, "path-only")
+        return "filelist" if lists > max(0.7 * total, rows + _count(sample, "number-row")) else "search"
+    commits = _count(sample, "commit")
+    return next((shape for shape, found in (
+        ("test", _count(sample, "verdict") > 0), ("json", total > 0 and _is_json(sample)),
+        ("build", _count(sample, "message-row") >= max(3, 0.1 * total)),
+        ("git-log", commits > 2 and (commits > 0.7 * total or sample[0].startswith("commit "))),
+        ("search", total >= 10 and rows >= 0.6 * total), ("tree", _is_tree(sample)),
+        ("log", _count(sample, "log-row") > 0.3 * total), ("table", _is_table(sample))) if found), "")
 
 
 def _file_shape(paths: Sequence[str], sample: Sequence[str], by_tool: bool) -> Tuple[str, str]:
-    """(kind, shape) of shown files. A shell display is typed only where all files are code, or all prose with headings."""
+    """(kind, shape) of shown files. A shell display is typed only where all are code, or all prose with headings."""
     languages = {language_of(path) for path in paths}
-    code = [language for language in languages if language not in _NOT_CODE]
-    if code and len(code) == len(languages):
-        return "code", "read" if by_tool else "display"
+    code = languages.difference(_NOT_CODE)
     if code:
-        return "command", "display"
+        typed = code == languages and (by_tool or _count(sample[:3], "failed-display") == 0)
+        return ("code", "read" if by_tool else "display") if typed else ("command", "display")
     shape = next((name for name in ("config", "table", "log", "docs") if name in languages), "")
     if not shape:
-        shape = "table" if _is_table(sample) else "read" if _code_like(sample) else "docs"
-        return ("command" if not by_tool else _KIND_OF_SHAPE[shape]), shape if by_tool or shape != "read" else "display"
+        shape = "table" if _is_table(sample) else "read" if _is_code(sample) else "docs"
     if by_tool:
         return ("data" if shape == "log" else _KIND_OF_SHAPE[shape]), shape
-    return ("prose" if languages == {"docs"} and _count(sample, "prose-heading") > 1 else "command"), shape
+    typed = languages == {"docs"} and _count(sample, "atx") + _count(sample, "underline") > 1
+    return "prose" if typed else "command", "display" if shape == "read" else shape
 
 
-def _code_like(sample: Sequence[str]) -> bool:
-    """Whether a text without a known extension is code: declarations in its first 100 lines, or many code line ends."""
-    rows = sample[:100]
-    ends = sum(1 for row in rows if row.rstrip()[-1:] in ("{", "}", ";", ":", ",", "("))
-    return _count([row.lstrip() for row in rows], "any-declaration") >= 3 and ends >= 0.15 * len(rows)
+def _command_shape(sample: Sequence[str], command: str) -> str:
+    """The shape of a shell command's output that is not just files."""
+    words = programs(command)
+    known = [shape for word in words for shape, starts in _PROGRAMS.items()
+             if any(word == start or word.startswith(start + " ") for start in starts.split(","))]
+    if "terminal" in known:  # a capture may hold anything
+        return "terminal"
+    shape = _content_shape(sample, known[-1:] == ["search"] and set(known) <= {"search", "tree"})
+    if shape not in ("diff", "test", "search", "filelist") and set(words) & set(_SHOWERS) and _is_code(sample) and any(
+            language_of(_unquoted(word)) not in _NOT_CODE for line in _loose(command) for stage in line for word in stage):
+        return "display"  # several files with titles between them, say: it may be edited from
+    if known and shape in ("", "log", "table"):  # a program says more than a weak sign in the text
+        return next((name for name in ("test", "build") if name in known), known[-1])
+    return shape or "other"
 
 
 def classify(
@@ -629,15 +599,15 @@ def classify(
     name = tool.lower()
     path = str((args or {}).get("path") or "")
     if name in _EDIT_TOOLS:
-        return ("code" if path and language_of(path) not in _NOT_CODE else "prose"), "edit"
+        return ("prose" if language_of(path) in _NOT_CODE else "code"), "edit"
     sample = _sample(lines)
     wrapped = next((row[row.lastindex or 0] for row in map(pattern("wrapped-file").match, lines[:8]) if row), "")
     paths = [wrapped] if wrapped else [item.path for item in shown] or ([path] if name == "read" and path else [])
-    if _is_tree(sample) or "Here's the files and directories up to" in "".join(sample[:2]):
+    if _is_tree(sample) or "Here's the files and directories up to" in "".join(sample[:1]):
         return "listing", "filelist" if name == "grep" else "tree"
-    if paths and not _count(sample[:3], "failed-display"):
-        patch = paths[0].endswith((".diff", ".patch")) and _content_shape(sample, False) == "diff"
-        return ("command", "diff") if patch else _file_shape(paths, sample, name == "read" or bool(wrapped))
+    patch = bool(paths) and paths[0].endswith((".diff", ".patch")) and _content_shape(sample, False) == "diff"
+    if paths and not patch:
+        return _file_shape(paths, sample, name == "read" or bool(wrapped))
     if name in ("bash", "powershell", "shell"):
         return "command", _command_shape(sample, str((args or {}).get("command") or ""))
     if name in ("ls", "find", "glob"):
@@ -645,50 +615,40 @@ def classify(
     shape = _content_shape(sample, name == "grep")
     if shape not in ("diff", "search", "filelist", "json", "test"):
         shape = "report" if pattern("report-tool").match(name) else "web" if pattern("web-tool").match(name) else shape
-    return _KIND_OF_SHAPE[shape or "other"], shape or "other"
-
-
-def _command_shape(sample: Sequence[str], command: str) -> str:
-    words = programs(command)
-    by_program = [next((shape for shape, known in _SHAPE_OF_PROGRAM for start in known
-                        if word == start or word.startswith(start + " ")), "") for word in words]
-    if "terminal" in by_program:
-        return "terminal"
-    searching = bool(by_program) and by_program[-1] == "search" and set(by_program) <= {"search", "tree", ""}
-    shape = _content_shape(sample, searching)
-    if shape not in ("diff", "test", "search", "filelist") and any(word in _SHOWERS for word in words) and (
-            any(language_of(word) not in _NOT_CODE for word in _plain_words(command)) and _code_like(sample)):
-        return "display"  # several files with titles between them, say: it may be edited from
-    found = [name for name in by_program if name]
-    # a pipeline's own program says more than a weak sign in the text
-    if found and (not shape or shape in ("log", "table")):
-        return next((name for name in ("test", "build") if name in found), found[-1])
-    return shape or "other"
+    return _KIND_OF_SHAPE.get(shape or "other", "command"), shape or "other"
 
 
 # ---------------------------------------------------------------- the display-command parser
 
 _SHELL_RULES = (
-    # One piece of a command: blanks, an operator, or a whole word. A quote must close before a blank, operator or end.
+    # one piece of a command: blanks, an operator, a whole word; a quote must close before a blank, an operator or the end
     Rule("shell-word", r"[ \t]+|(?P<op>&&|[;|\n])|'(?P<single>[^'\n]{0,4000})'(?=[\s;|&]|\Z)"
-         r'|"(?P<double>[^"\n]{0,4000})"(?=[\s;|&]|\Z)' r"|(?P<word>[^\s;|&'\"]+)(?=[\s;|&]|\Z)",
-         "'docs/a b.md' |", "'docs/a b.md"),
-    Rule("sed-ranges", r"(?:\d{1,9}|\$)(?:,(?:\d{1,9}|\$))?p(?:;(?:\d{1,9}|\$)(?:,(?:\d{1,9}|\$))?p)*(?:;\d{1,9}q)?$",
-         "1,80p;120,$p", "1,80d", re.A),
-    Rule("sed-range", r"(\d+|\$)(?:,(\d+|\$))?p", "301,660p", "q;5q", re.A),
-    Rule("git-object", r"[\w./~^@{}-]{1,200}:(?P<path>[^:]+)$", "HEAD~1:src/a.py", "src/a.py", re.A),
-    Rule("brace-group", r"\{([^{}]*,[^{}]*)\}", "src/{a,b}.py", "src/{a}.py"),
-    # The same for any command, tolerant: operators and words; a quoted stretch may hold newlines.
+         r"|\"(?P<double>[^\"\n]{0,4000})\"(?=[\s;|&]|\Z)|(?P<word>[^\s;|&'\"]+)(?=[\s;|&]|\Z)", "'a b.md' |", "'a b.md"),
+    # one stage, its words joined by newlines: options that only cut or number lines, then paths
+    Rule("stage", r"^(?:(?:/usr)?/bin/)?(?:cat(?:\n(?:-n|--number))*|nl(?:\n(?:-ba|-b\na|--body-numbering=a))*"
+         r"|bat(?:cat)?(?:\n(?:-[npP]+|--(?:number|plain|style|paging|color|decorations|language)(?:=\S*)?|-l\n\w+"
+         r"|(?:-r\n?|--line-range[=\n])(?P<low>\d{0,9}):(?P<high>\d{0,9})))*"
+         r"|(?P<head>head)(?:\n(?:-n\n?|--lines[=\n]|-)(?P<count>\d{1,9})|\n(?P<bytes>-c\n?|--bytes[=\n])\d{1,9})?"
+         r"|(?P<tail>tail)(?:\n(?:-n\n?|--lines[=\n]|-)(?P<last>\d{1,9})|\n(?:-n\n?|--lines[=\n])?\+(?P<first>\d{1,9})"
+         r"|\n(?:-c\n?|--bytes[=\n])\d{1,9})?"
+         r"|sed\n(?:-n|-ne|--quiet|--silent)\n(?P<script>(?:;?(?:\d{1,9}|\$)(?:,(?:\d{1,9}|\$))?p)+(?:;\d{1,9}q)?)"
+         r"|git(?:\n--no-pager)?\nshow\n[\w./~^@{}][\w./~^@{}-]{0,200}:(?P<object>[^:\n]+)$)(?:\n--)?(?P<paths>(?:\n[^\n-][^\n]*)*)$",
+         "sed\n-n\n301,660p\nsrc/a.py", "sed\n-i\n301,660p\nsrc/a.py", re.A),
+    Rule("sed-range", r"(\d{1,9}|\$)(?:,(\d{1,9}|\$))?p", "301,660p", "q;5q", re.A),
+    Rule("brace-group", r"\{([^{}]{0,4000},[^{}]{0,4000})\}", "src/{a,b}.py", "src/{a}.py"),
+    # the same for any command: nothing is rejected, a quoted stretch may hold newlines
     Rule("loose-word", r"(?P<op>&&|\|\||[;|\n]|&(?![>\d]))|(?P<here><<-?)|(?:[^\s;|&'\"<\\]|\\[\s\S]|'[^']*'|\"(?:[^\"\\]|\\[\s\S])*\""
          r"|<(?!<)|(?<=[<>])&|&(?=[>\d]))+|['\"]", "git commit -m 'a; b'", " "),
-    Rule("assignment", r"[A-Za-z_]\w*=", "PYTHONPATH=src", "--path=src", re.A),
-    Rule("file-word", r"[^*?\[\]{}$<>|]*?[\w@)-]+\.[A-Za-z][A-Za-z0-9]{0,9}$", "src/a.test.ts", "src/*.ts", re.A),
+    Rule("not-program", r"^(?:[A-Za-z_]\w*=|-|\d?>|(?:sudo|npx|bunx|time|nohup|env|exec|rtk|command|then|do|if|else|nice|timeout"
+         r"|stdbuf|xvfb-run|uv|poetry|pdm|bundle|run|exec|dlx|python3?|\d+[smh]?|[!{(])$)", "PYTHONPATH=src", "pytest", re.A),
+    Rule("file-word", r"^[^*?\[\]{}$<>|]{0,300}?[\w@)-]\.[A-Za-z][A-Za-z0-9]{0,9}$", "src/a.test.ts", "src/*.ts", re.A),
 )
 _COMMAND_CAP = 16384  # characters of a command that are parsed; the reference's bound
 _PATH_CAP = 256  # paths and brace results of one display; the reference's bound
 _BOUND = 400  # lines at most of an output that counts as cut by the agent itself (design D9)
 _SHOWERS = ("cat", "head", "tail", "sed", "nl", "bat", "batcat", "awk", "less")
-_Cut = Tuple[int, Optional[int]]  # first line (0: not known), last line (None: to the end)
+_Word = Tuple[str, str]  # (text, "op" | "single" | "double" | "word")
+_Cut = Tuple[int, Optional[int]]  # first line, last line (None: to the end); (0, n): the last n lines, (0, None): some
 
 
 def shown_by(command: str) -> Optional[List[Shown]]:
@@ -696,40 +656,28 @@ def shown_by(command: str) -> Optional[List[Shown]]:
 
     A small subset of the shell that fails closed: cat, head, tail, sed -n RANGES, nl, bat and `git show REV:path`,
     after `cd DIR`, through filters that only cut lines. Redirections (but `2>/dev/null`), substitutions, variables,
-    `||`, `&`, comments and escapes reject. Source: the reference's 2.1 to 2.6, with the fault 9.41 put right.
+    `||`, `&`, comments and escapes reject. Source: the reference's 2.1 to 2.6, with its fault 9.41 put right.
     """
-    if len(command) > _COMMAND_CAP or not set(command).isdisjoint("<`\\()#\r"):
-        return None
-    words = _strict_words(command)
-    if words is None:
-        return None
+    words = _strict_words(command) if len(command) <= _COMMAND_CAP and set(command).isdisjoint("<`\\()#\r") else None
     shown: List[Shown] = []
     folder = ""
-    for statement in _parts(words, (";", "&&", "\n")):
-        stages = _parts(statement, ("|",))
-        if stages == [[]]:
-            continue
-        first = [text for text, _ in stages[0]]
-        if first[:1] == ["cd"] and len(first) == 2 and len(stages) == 1 and _is_path(first[1]):
-            folder = _under(folder, first[1]).rstrip("/") or "/"
-            continue
-        items = _pipeline(stages)
-        if not items:
-            return None
-        shown.extend(item._replace(path=_under(folder, item.path)) for item in items)
+    for statement in _parts(words or [], (";", "&&", "\n")):
+        if statement and statement[0][0] == "cd" and len(statement) == 2 and _is_path(statement[1][0]):
+            folder = _under(folder, statement[1][0]).rstrip("/") or "/"
+        elif statement or words and ("&&", "op") in words[-1:]:
+            items = _pipeline(_parts(statement, ("|",)))
+            if not items:
+                return None
+            shown.extend(item._replace(path=_under(folder, item.path)) for item in items)
     return shown if 0 < len(shown) <= _PATH_CAP else None
-
-
-_Word = Tuple[str, str]  # (text, "op" | "single" | "double" | "word")
 
 
 def _strict_words(command: str) -> Optional[List[_Word]]:
     """The words and operators of a command, None where one is not of the subset."""
-    match = pattern("shell-word").match
     words: List[_Word] = []
     at = 0
     while at < len(command):
-        found = match(command, at)
+        found = pattern("shell-word").match(command, at)
         if not found:
             return None
         at = found.end()
@@ -739,11 +687,13 @@ def _strict_words(command: str) -> Optional[List[_Word]]:
         text = found[kind]
         if kind != "op" and (not text or ">" in text or "$" in text and kind != "single"):
             return None
+        # a quoted glob is a literal name for the shell, which the literal path words here could not tell from a glob
         if kind in ("single", "double") and not set(text).isdisjoint("{}*?[]"):
             return None
+        if kind == "op" and text == "&&" and (not words or words[-1][1] == "op"):
+            return None
         words.append((text, kind))
-    # a connector needs a command after it; a closing ; or newline does not
-    return None if words and words[-1] in (("&&", "op"), ("|", "op")) else words
+    return words
 
 
 def _parts(words: Sequence[_Word], operators: Sequence[str]) -> List[List[_Word]]:
@@ -762,136 +712,60 @@ def _under(folder: str, path: str) -> str:
 
 
 def _is_path(word: str) -> bool:
-    return bool(word) and not word.startswith("-") and set(word).isdisjoint("~!$")
+    return bool(word) and word[0] != "-" and set(word).isdisjoint("~!$")
 
 
 def _pipeline(stages: Sequence[Sequence[_Word]]) -> List[Shown]:
     """What one pipeline shows; empty when a stage is not of the subset."""
     items: List[Shown] = []
     for position, stage in enumerate(stages):
-        parsed = _stage(stage)
+        parsed = _stage([text for text, _ in stage])
         if parsed is None or bool(parsed[1]) == bool(position):  # the first stage names files, a filter names none
             return []
         cuts, paths = parsed
         if not position:
             known = len(paths) == 1 or cuts == [(1, None)] or stage[0][0].endswith("head")
             items = [Shown(path, *cut) for path in paths for cut in (cuts if known else [(0, None)])]
-        elif len(items) == len(cuts) == 1:
-            items = [Shown(items[0].path, *_narrowed((items[0].first, items[0].last), cuts[0]))]
         elif cuts != [(1, None)]:
-            items = [Shown(item.path, 0, None) for item in items]
-    return items
+            alone = len(items) == len(cuts) == 1
+            items = [Shown(item.path, *(_narrowed(item, cuts[0]) if alone else (0, None))) for item in items]
+    return [item if item.first else item._replace(last=None) for item in items]
 
 
-def _narrowed(shown: _Cut, cut: _Cut) -> _Cut:
+def _narrowed(shown: Shown, cut: _Cut) -> _Cut:
     """The file lines left of `shown` when a filter lets its lines `cut` through."""
-    if not shown[0] or not cut[0]:
+    if not shown.first or not cut[0]:
         return 0, None
-    first = shown[0] + cut[0] - 1
-    lasts = [last for last in (shown[1], None if cut[1] is None else shown[0] + cut[1] - 1) if last is not None]
-    return first, min(lasts) if lasts else None
+    lasts = [last for last in (shown.last, None if cut[1] is None else shown.first + cut[1] - 1) if last is not None]
+    return shown.first + cut[0] - 1, min(lasts) if lasts else None
 
 
-def _stage(words: Sequence[_Word]) -> Optional[Tuple[List[_Cut], List[str]]]:
+def _stage(words: Sequence[str]) -> Optional[Tuple[List[_Cut], List[str]]]:
     """(line ranges let through, paths) of one stage, None when it is not of the subset."""
-    texts = [text for text, _ in words]
-    if not texts:
+    text = "\n".join(words)
+    if words[:1] == ["sed"] and "-e" in words[:3]:  # several scripts are one
+        text = text.replace("\n-e\n", "\n", 1).replace("\n-e\n", ";")
+    found = pattern("stage").match(text)
+    if not found:
         return None
-    name = texts[0][texts[0].rfind("/") + 1:] if texts[0].startswith(("/bin/", "/usr/bin/")) else texts[0]
-    if name == "git":
-        found = pattern("git-object").match(texts[-1])
-        path = found["path"] if found and texts[1:-1] in (["show"], ["--no-pager", "show"]) else ""
-        return ([(1, None)], [path]) if _is_path(path) and texts[-1][0] != "-" else None
-    options = _OPTIONS_OF.get(name)
-    taken = options(texts[1:]) if options else None
-    if taken is None:
+    paths = [path for word in [found["object"] or "", *found["paths"].split("\n")] if word for path in _braces(word)]
+    if not all(map(_is_path, paths)) or len(paths) > _PATH_CAP:
         return None
-    cuts, rest = taken
-    rest = rest[1:] if rest[:1] == ["--"] else rest
-    paths = [path for word in rest for path in _braces(word)]
-    return (cuts, paths) if all(map(_is_path, paths)) and len(paths) <= _PATH_CAP else None
-
-
-_Taken = Optional[Tuple[List[_Cut], List[str]]]  # (ranges, words that are left), None when an option is not known
-
-
-def _cat_options(words: List[str]) -> _Taken:
-    while words and words[0] in ("-n", "--number"):
-        words = words[1:]
-    return [(1, None)], words
-
-
-def _nl_options(words: List[str]) -> _Taken:
-    while words and words[0] in ("-ba", "--body-numbering=a", "-b"):
-        if words[0] == "-b" and words[1:2] != ["a"]:
-            return None
-        words = words[2 if words[0] == "-b" else 1:]
-    return [(1, None)], words
-
-
-def _bat_options(words: List[str]) -> _Taken:
-    cut: _Cut = (1, None)
-    while words and words[0].startswith("-") and words[0] != "--":
-        name, _, value = words[0].partition("=")
-        if name in ("-r", "--line-range", "-l", "--language"):
-            words = words if value else words[1:]
-            value = value or (words[0] if words else "")
-        if name in ("-r", "--line-range"):
-            low, colon, high = value.partition(":")
-            if not colon or not (low or "1").isdigit() or not (high or "1").isdigit():
-                return None
-            cut = (int(low or 1), int(high) if high else None)
-        elif name not in ("-n", "--number", "-p", "-pp", "--plain", "--paging", "--style", "--color", "--decorations",
-                          "-l", "--language", "-P"):
-            return None
-        words = words[1:]
-    return [cut], words
-
-
-def _sed_options(words: List[str]) -> _Taken:
-    if not words or words[0] not in ("-n", "-ne", "--quiet", "--silent"):
-        return None
-    script = words[1] if words[0] == "-ne" and len(words) > 1 else ""
-    words = words[2:] if script else words[1:]
-    while len(words) > 1 and words[0] == "-e":
-        script, words = f"{script};{words[1]}" if script else words[1], words[2:]
-    if not script and words:
-        script, words = words[0], words[1:]
-    script = script.replace(" ", "")
-    if not pattern("sed-ranges").match(script):
-        return None
-    cuts = [(int(low) if low != "$" else 0, None if "$" in (low, high) else int(high or low))
-            for low, high in pattern("sed-range").findall(script)]
+    cut: _Cut = (int(found["first"] or found["low"] or 1), int(found["high"]) if found["high"] else None)
+    if found["tail"] and not found["first"]:
+        cut = (0, int(found["last"] or 10) if "-c" not in text and "--b" not in text else None)
+    elif found["head"] and not found["bytes"]:
+        cut = (1, int(found["count"] or 10))
+    if not found["script"]:
+        return [cut], paths
+    cuts: List[_Cut] = [(int(low), None if high == "$" else int(high or low)) if low != "$" else (0, 1)
+                        for low, high in pattern("sed-range").findall(found["script"])]
     rising = all(a[1] is not None and a[1] < b[0] for a, b in zip(cuts, cuts[1:]))
-    return cuts if rising and all(low for low, _ in cuts) else [(0, None)], words
-
-
-def _end_options(words: List[str], tail: bool) -> _Taken:
-    """head and tail: `-n N`, `-N`, `-nN`, `-c N`; tail also `-n +N` (from line N on)."""
-    count, lines = "10", True
-    if words and words[0] in ("-n", "-c", "--lines", "--bytes") and len(words) > 1:
-        count, lines, words = words[1], words[0] in ("-n", "--lines"), words[2:]
-    elif words and words[0].startswith("-") and words[0] != "--":
-        name, _, value = words[0].partition("=")
-        count = value if value else words[0].lstrip("-n") if not words[0].startswith(("--", "-c")) else words[0][2:]
-        if value and name not in ("--lines", "--bytes"):
-            return None
-        lines, words = not words[0].startswith(("-c", "--b")), words[1:]
-    if tail and lines and count[:1] == "+" and count[1:].isdigit():
-        return [(max(1, int(count[1:])), None)], words
-    if not (count.isdigit() and count.isascii()):
-        return None
-    return [(0, None) if tail else (1, int(count) if lines else None)], words
-
-
-_OPTIONS_OF: Dict[str, Callable[[List[str]], _Taken]] = {
-    "cat": _cat_options, "nl": _nl_options, "bat": _bat_options, "batcat": _bat_options, "sed": _sed_options,
-    "head": lambda words: _end_options(words, False), "tail": lambda words: _end_options(words, True),
-}
+    return cuts if rising else [(0, None)], paths
 
 
 def _braces(word: str) -> List[str]:
-    """The words that brace groups with commas stand for, [""] (no path) for any other brace; at most _PATH_CAP + 1."""
+    """The words that brace groups with commas stand for; "" (no path) for any other brace and for too many."""
     done: List[str] = []
     todo = [word]
     while todo and len(done) + len(todo) <= _PATH_CAP:
@@ -904,28 +778,23 @@ def _braces(word: str) -> List[str]:
     return done + [""] * bool(todo)
 
 
-# Words before a program that are not it, and how many words of their own follow each.
-_WRAPPERS = {"sudo": 0, "npx": 0, "bunx": 0, "time": 0, "nohup": 0, "env": 0, "exec": 0, "rtk": 0, "command": 0, "then": 0,
-             "do": 0, "if": 0, "else": 0, "!": 0, "{": 0, "(": 0, "timeout": 1, "nice": 0, "xvfb-run": 0, "stdbuf": 1}
-_RUNNERS = ("uv run", "poetry run", "pdm run", "hatch run", "python -m", "python3 -m", "pnpm exec", "pnpm dlx", "yarn dlx",
-            "npm exec", "bundle exec", "mise exec", "dotnet tool")
-_QUIET = ("cd", "echo", "printf", "true", "pwd", "sleep", "mkdir", "export", "source", ".", "set", "sort", "uniq", "fi", "done")
-_VERBS = ("git", "npm", "pnpm", "yarn", "bun", "cargo", "go", "gh", "docker", "kubectl", "make", "mise", "gradle", "mvn",
-          "dotnet", "mix", "tmux", "workmux", "herdr", "swift", "deno", "playwright", "python", "python3", "uv", "poetry")
-_VALUED = ("-C", "--filter", "-F", "--prefix", "--dir", "--cwd", "-p", "-w", "--workspace", "-g", "--glob", "-e", "-m",
-           "-A", "-B", "-t", "--type", "--include", "--exclude", "-k", "-o", "-f", "-s", "--signal", "-n", "-c")
+# Programs whose next word says what they do, options that take a word, and what is not worth naming beside others.
+_VERBS = frozenset("git npm pnpm yarn bun cargo go gh docker kubectl make mise gradle mvn dotnet mix tmux workmux herdr swift "
+                   "deno playwright".split())
+_VALUED = frozenset("-C --filter -F --prefix --dir --cwd -p -w --workspace -g --glob -e -m -A -B -t --type --include --exclude "
+                    "-k -o -f -s".split())
+_QUIET = frozenset("cd echo printf true pwd sleep mkdir export source . set sort uniq fi done".split())
 
 
 def _loose(command: str) -> List[List[List[str]]]:
-    """Statements of pipeline stages of words, quotes kept; nothing is rejected, what follows a here-document is not read."""
+    """Statements of pipeline stages of words, quotes kept; what follows a here-document is not read."""
     statements: List[List[List[str]]] = [[[]]]
     for found in pattern("loose-word").finditer(command[:_COMMAND_CAP]):
-        text = found.group()
         if found["here"]:
             break
         if not found["op"]:
-            statements[-1][-1].append(text)
-        elif text == "|":
+            statements[-1][-1].append(found.group())
+        elif found["op"] == "|":
             statements[-1].append([])
         else:
             statements.append([[]])
@@ -936,33 +805,21 @@ def _unquoted(word: str) -> str:
     return word[1:-1] if len(word) > 1 and word[0] == word[-1] and word[0] in "'\"" else word
 
 
-def _plain_words(command: str) -> List[str]:
-    return [_unquoted(word) for stages in _loose(command) for stage in stages for word in stage]
-
-
-def _program(words: Sequence[str]) -> str:
-    """The program of a stage, after assignments and wrappers; with its verb where the verb says what it does."""
+def _program(words: Sequence[str]) -> Tuple[str, List[str]]:
+    """(program with its verb where that says what it does, the words after it) of a stage."""
     rest = [_unquoted(word) for word in words]
-    while rest:
-        name = rest[0].rsplit("/", 1)[-1]
-        if " ".join([name, *rest[1:2]]) in _RUNNERS:
-            rest = rest[2:]
-        elif name in _WRAPPERS or pattern("assignment").match(rest[0]):
-            rest = rest[1 + _WRAPPERS.get(name, 0):]
-            while rest and rest[0].startswith("-"):
-                rest = rest[2 if rest[0] in ("-s", "--signal", "-k", "-n") else 1:]
-        else:
+    while len(rest) > 1 and pattern("not-program").match(rest[0]):
+        if rest[0].startswith("python") and rest[1] != "-m":  # a script of its own
             break
-    if not rest:
-        return ""
+        rest = rest[1:]
     name = rest[0].rsplit("/", 1)[-1]
-    if name in ("bash", "sh", "zsh") and len(rest) > 2 and rest[1].startswith("-") and rest[1].endswith("c"):
-        return next(iter(programs(rest[2])), name)
+    if name in ("bash", "sh", "zsh") and len(rest) > 2 and rest[1][0] == "-" and rest[1][-1] == "c":
+        return next(iter(programs(rest[2])), name), rest[3:]
     name = {"gradlew": "gradle", "mvnw": "mvn", "py.test": "pytest"}.get(name, name)
     at = 1
-    while name in _VERBS and at < len(rest) and (rest[at].startswith("-") or rest[at] == "run"):
+    while name in _VERBS and at < len(rest) and (rest[at][:1] == "-" or rest[at] == "run"):
         at += 2 if rest[at] in _VALUED else 1
-    return f"{name} {rest[at]}" if name in _VERBS and at < len(rest) else name
+    return (f"{name} {rest[at]}", rest[at + 1:]) if name in _VERBS and at < len(rest) and rest[at][0] not in "12>" else (name, rest[1:])
 
 
 def programs(command: str) -> List[str]:
@@ -970,209 +827,161 @@ def programs(command: str) -> List[str]:
 
     `cd`, `echo` and their like are left out when something else runs. `bash -c '…'` counts as what it runs.
     """
-    found = [_program(stages[0]) for stages in _loose(command)]
-    loud = [name for name in found if name and name.split(" ")[0] not in _QUIET]
-    return loud or [name for name in found if name]
+    found = [_program(stages[0])[0] for stages in _loose(command)]
+    return [name for name in found if name.split(" ")[0] not in _QUIET] or found
 
 
-def bounded(tool: str, args: Mapping[str, Any]) -> bool:
-    """Whether the agent cut the output itself to at most 400 lines.
-
-    A read with a limit; a command whose last filters are `head -N`, `tail -N` or `sed -n 'a,bp'`, or `head -N FILE`.
-    """
-    if tool == "read":
-        limit = args.get("limit")
-        return isinstance(limit, int) and 0 < limit <= _BOUND
-    command = str(args.get("command") or "")
+def bounded(command: str) -> bool:
+    """Whether the agent cut a command's output itself to at most 400 lines: `| head -N`, `| tail`, `sed -n 'a,bp'`."""
     total = 0
     for stages in _loose(command):
-        if _program(stages[0]) in _QUIET:
-            continue
-        texts = [(_unquoted(word), "word") for word in stages[-1] if word not in ("2>/dev/null", "2>&1")]
-        parsed = _stage(texts)
-        if parsed is None:
-            return False
-        cuts = parsed[0]
-        name = texts[0][0].rsplit("/", 1)[-1]
-        if name == "tail" and cuts[0][0] == 0:
-            cuts = [(1, next((int(n) for n in map(_digits, (text for text, _ in texts[1:])) if n), 10))]
-        total += sum(_BOUND + 1 if last is None else last - first + 1 for first, last in cuts) * max(1, len(parsed[1]))
-    return 0 < total <= _BOUND or _shown_bound(command)
+        if _program(stages[0])[0] not in _QUIET:
+            parsed = _stage([_unquoted(word) for word in stages[-1] if word[:2] != "2>"])
+            if parsed is None:
+                return False
+            sizes = [_BOUND + 1 if last is None else last - max(first, 1) + 1 for first, last in parsed[0]]
+            total += sum(sizes) * max(1, len(parsed[1]))
+    return 0 < total <= _BOUND
 
 
-def _shown_bound(command: str) -> bool:
-    shown = shown_by(command)
-    sizes = [item.last - item.first + 1 if item.first and item.last else _BOUND + 1 for item in shown or ()]
-    return 0 < sum(sizes) <= _BOUND
-
-
-def _digits(text: str) -> str:
-    return text.lstrip("-n") if text[:1] == "-" or text.isdigit() else ""
-
-
-def named_files(tool: str, args: Mapping[str, Any]) -> List[str]:
+def named_files(args: Mapping[str, Any]) -> List[str]:
     """The single files that a call names by its path, or a command in its words; folders and globs are none.
 
     A word counts when its last part has an extension. A search's pattern and the values of options do not count.
     """
-    call = str(args.get("command") or "") if tool == "bash" else ""
-    if not call:
-        value = args.get("paths") or args.get("path") or ""
-        words = [str(word) for word in value] if isinstance(value, (list, tuple)) else [str(value)]
-        return [word for word in words if pattern("file-word").match(word)]
-    found: List[str] = []
-    for stages in _loose(call):
-        program = _program(stages[0])
-        words = [_unquoted(word) for word in stages[0]]
-        plain = [word for at, word in enumerate(words) if word[:1] != "-" and (not at or words[at - 1] not in _VALUED)]
-        skip = 2 if program in dict(_SHAPE_OF_PROGRAM)["search"] and "-e" not in words else 1
-        start = next((at for at, word in enumerate(plain) if program.startswith(word.rsplit("/", 1)[-1])), 0)
-        names = (word.partition("::")[0] for word in plain[start + skip:])
-        found.extend(name for name in names if len(name) <= _WIDTH and pattern("file-word").match(name))
-    return found
+    value = args.get("paths") or args.get("path") or ""
+    words = [str(word) for word in value] if isinstance(value, (list, tuple)) else [str(value)]
+    for stages in _loose(str(args.get("command") or "")):
+        program, rest = _program(stages[0])
+        plain = [word for at, word in enumerate(rest) if word[:1] != "-" and (not at or rest[at - 1] not in _VALUED)]
+        pattern_first = program in _PROGRAMS["search"].split(",") and "-e" not in rest
+        words.extend(word.partition("::")[0] for word in plain[pattern_first:])
+    return [word for word in words if pattern("file-word").match(word)]
 
 
 # ---------------------------------------------------------------- blocks of code
 
 
 class _Language(NamedTuple):
-    """How one language is cut into blocks: its family, its tokens that may hide brackets, its line comment."""
+    """One row of the keyword table.
 
-    family: str  # indent, brace, end, sql
-    scan: str  # rule of strings and comments, "" when none are taken out
+    family: how a block ends: indent, end (its own `end`), brace. scan: the rule of strings and comments that could
+    mislead, "" where none. keys: words before a declared name; constants: how a constant begins, its name in a group.
+    hit, miss: a line that declares, and the nearest that does not. methods: `name(…) {` declares too.
+    """
+
+    family: str
+    scan: str
     comment: str
-    methods: bool = False  # whether `name(…) {` without a keyword declares a function
-    brackets: str = "{([})]"  # openers, then closers in the same order
+    keys: str
+    constants: str
+    hit: str
+    miss: str
+    methods: bool = False
 
 
-# The keyword table: declaration rule `declare-NAME` of each language stands in _BLOCK_RULES.
+_NEVER = r"(?!)"
 _LANGUAGES = {
-    "python": _Language("indent", "scan-triple", "#"),
-    "js": _Language("brace", "scan-js", "//", True),
-    "go": _Language("brace", "scan-c", "//"),
-    "rust": _Language("brace", "scan-c", "//"),
-    "java": _Language("brace", "scan-c", "//", True),
-    "kotlin": _Language("brace", "scan-c", "//"),
-    "c": _Language("brace", "scan-c", "//", True),
-    "csharp": _Language("brace", "scan-c", "//", True),
-    "swift": _Language("brace", "scan-c", "//"),
-    "scala": _Language("brace", "scan-c", "//"),
-    "php": _Language("brace", "scan-js", "//"),
-    "css": _Language("brace", "scan-css", "/*", brackets="{}"),
-    "bash": _Language("brace", "scan-hash", "#", brackets="{}"),
-    "ruby": _Language("end", "", "#"),
-    "lua": _Language("end", "scan-lua", "--"),
-    "elixir": _Language("end", "scan-triple", "#"),
-    "sql": _Language("sql", "scan-lua", "--"),
+    "python": _Language("indent", "scan-triple", "#", r"def|class", r"([A-Za-z_]\w*)(?:[ \t]*:[^=\n]{1,200})?[ \t]*=(?!=)",
+                        "async def main():", "definitely(x)"),
+    "ruby": _Language("end", "", "#", r"def|class|module|describe|context|it|specify", r"([A-Z][A-Z0-9_]+)[ \t]*=",
+                      "def self.load(x)", "default = 1"),
+    "lua": _Language("end", "scan-lua", "--", r"function", r"(?:local[ \t]+)?([\w.]+)[ \t]*=[ \t]*(?:function\b|\{[ \t]*$)",
+                     "local function load(x)", "functional(x)"),
+    "elixir": _Language("end", "scan-triple", "#", r"defmodule|defprotocol|defimpl|defmacrop?|defp?|defguardp?|describe|test"
+                        r"|schema", r"@([a-z]\w*)[ \t]+[\[%~{]", "defp load(x) do", "default(x)"),
+    "js": _Language("brace", "scan-js", "//", r"function\b[ \t]*\*?|class|interface|enum|namespace|type|(?:describe|it|test"
+                    r"|suite|context)(?:\.\w+){0,3}(?=\()", r"(?:const|let|var)[ \t]+([\w$]+)|([\w$.]{1,100})[ \t]*=[ \t]*(?:async"
+                    r"[ \t]*)?(?:function|\(|\{)", "export async function load(x) {", "typeof x", True),
+    "go": _Language("brace", "scan-c", "//", r"func|type", r"var[ \t]+([\w(]+)|const[ \t]+([\w(]+)",
+                    "func (p *Parser) Feed(b []byte) int {", "funcs.Add(x)"),
+    "rust": _Language("brace", "scan-c", "//", r"fn|struct|enum|trait|impl|mod|union|type|macro_rules",
+                      r"(?:const|static)[ \t]+(?:mut[ \t]+)?(\w+)", "pub(crate) async fn run(x: u8) {", "fnord(x)"),
+    "java": _Language("brace", "scan-c", "//", r"class|@?interface|enum|record", _NEVER, "public final class Parser {",
+                      "classes.add(x);", True),
+    "kotlin": _Language("brace", "scan-c", "//", r"fun|class|interface|object|typealias", r"(?:val|var)[ \t]+(\w+)",
+                        "private suspend fun load(x: Int) {", "funny(x)"),
+    "c": _Language("brace", "scan-c", "//", r"struct|class|enum(?:[ \t]+class)?|union|namespace|@interface|@implementation",
+                   r"#[ \t]*define[ \t]+(\w+)|[\w:<>*, ]{0,80}?(\w+)(?:\[[^\]\n]{0,40}\]){1,3}[ \t]*=", "typedef struct parser {",
+                   "structure(x);", True),
+    "csharp": _Language("brace", "scan-c", "//", r"class|interface|struct|enum|record(?:[ \t]+struct)?|namespace|delegate", _NEVER,
+                        "internal sealed class Foo", "classes.Add(x);", True),
+    "swift": _Language("brace", "scan-c", "//", r"func|class|struct|enum|protocol|extension|actor|typealias|init|deinit|subscript",
+                       r"(?:let|var)[ \t]+(\w+)", "public func load(_ x: Int) {", "functional()"),
+    "scala": _Language("brace", "scan-c", "//", r"def|class|object|trait|enum|extension", r"(?:val|var|type)[ \t]+(\w+)",
+                       "case class Point(x: Int)", "defer(x)"),
+    "php": _Language("brace", "scan-js", "//", r"function|class|interface|trait|enum|namespace", r"const[ \t]+(\w+)|\$(\w+)[ \t]*=",
+                     "public static function load($x)", "functions($x);"),
+    "css": _Language("brace", "scan-css", "/*", "", r"([^{}]{1,200}?)[ \t]*\{", ".card > a:hover {", "color: red;"),
+    "bash": _Language("brace", "scan-hash", "#", r"function", _NEVER, "function clean {", "functional x", True),
+    "sql": _Language("sql", "scan-lua", "--", "", r"(?i:create|alter|drop|insert|update|delete|merge|with|select|grant|comment|do"
+                     r"|call|begin|copy)\b((?i:[ \t]+(?:or|replace|global|temp|temporary|unique|materialized|table|view|function"
+                     r"|procedure|trigger|index|type|schema|policy|into|from|on|if|not|exists|only|concurrently)\b){0,8}[ \t]*"
+                     r"(?:[^\s(;]{1,120})?)", "CREATE TABLE IF NOT EXISTS users (", "created_at timestamptz,"),
 }
-_W = r"[A-Za-z_$][\w$]*"
-_DOUBLE = r'"(?:[^"\\\n]|\\.)*"'
-_SINGLE = r"'(?:[^'\\\n]|\\.)*'"
+_TYPES = frozenset("class interface @interface enum record struct trait impl namespace mod module object protocol extension actor "
+                   "union type describe suite context defmodule defprotocol defimpl @implementation".split())
+_MODIFIERS = (r"(?:(?:export|default|declare|abstract|async|public|private|protected|internal|fileprivate|static|readonly|override"
+              r"|final|sealed|open|suspend|inline|data|inner|annotation|companion|partial|pub(?:\([^)\n]{0,40}\))?|unsafe|extern"
+              r"|typedef|virtual|implicit|lazy|case|local|mutating|indirect|convenience|required|operator|infix|@\w+(?:\([^)\n]{0,200}\))?"
+              r"|template[ \t]*<[^>\n]{0,200}>|const(?=[ \t]+(?:fn|val|enum|unsafe|async)))[ \t]+){0,8}")
+# after the keyword: type parameters, Go's receiver, Rust's `Trait for`, then a name or a test's title; or a bracket at once
+_NAME_AFTER = (r"\b!?[ \t]*(?:<[^>\n]{0,200}>[ \t]*)?(?:\([^():\n]{0,120}?\*?(?P<owner>\w+)(?:\[[^\]\n]{0,80}\])?\)[ \t]+(?=\w))?"
+               r"(?:[^{(\n]{0,200}[ \t]for[ \t]+)?[&*]?(?:((?:[\w$]+(?:\.|::))*[\w$]+[!?=]?)|\(?[ \t]*[\"'`]([^\"'`\n]{1,120})|(?=[({]))")
+
+
+def _declaration(row: _Language) -> str:
+    """The pattern of a language's declarations: the last group that took part is the name."""
+    keyed = f"(?P<key>{row.keys}){_NAME_AFTER}|" if row.keys else ""
+    return f"^{_MODIFIERS}(?:{keyed}(?P<constant>{row.constants}))"
+
+
+_DOUBLE, _SINGLE = r'"(?:[^"\\\n]|\\.)*"', r"'(?:[^'\\\n]|\\.)*'"
 _BLOCK_RULES = (
-    # Strings and comments that end in their line, and `open`: what may run over lines. A brace counts inside `${ }` only.
+    *(Rule(f"declare-{name}", _declaration(row), row.hit, row.miss, re.ASCII) for name, row in _LANGUAGES.items()),
+    # strings and comments that end in their line, and `open`: what may run over lines; a brace counts inside `${ }` only
     Rule("scan-js", r"//.*|(?P<open>/\*|`)|" + _DOUBLE + "|" + _SINGLE + r"|(?P<brace>[{}])"
-         r"|(?<=[=(,:;!&|?\[{}])[ \t]{0,20}/(?![/*])(?:[^/\\\[\n]|\\.|\[(?:[^\]\\\n]|\\.){0,200}\]){1,400}/", "a = '}';", "a = b"),
+         r"|(?:(?<=[=(,:;!&|?\[{])[ \t]{0,20}|(?<=return ))/(?![/*])(?:[^/\\\[\n]|\\.|\[(?:[^\]\\\n]|\\.){0,200}\]){1,400}/", "a = '}';", "a = b"),
     Rule("scan-c", r"//.*|(?P<open>/\*|`|\"\"\"|\b[bc]?r#{0,8}\"|R\"\w{0,16}\(|@\")|" + _DOUBLE + r"|'(?:[^'\\]|\\[^']{1,10}|\\')'"
          r"|(?P<brace>[{}])", "c = '{';", "fn f<'a>(x: &'a str)", re.A),
     Rule("scan-css", r"(?P<open>/\*)|" + _DOUBLE + "|" + _SINGLE + r"|(?P<brace>[{}])", "content: '}'", "color: red"),
-    Rule("scan-hash", r"(?:^|(?<=[ \t;]))#.*|(?P<open>\Z\A)|" + _DOUBLE + r"|'[^'\n]*'|\\.|(?P<brace>[{}])", "x # {", "echo $#"),
+    Rule("scan-hash", r"(?:^|(?<=[ \t;]))#.*|" + _DOUBLE + r"|'[^'\n]*'|\\.|(?P<brace>[{}])", "x # {", "echo $#"),
     Rule("scan-triple", r"#.*|(?P<open>\"\"\"|''')|" + _DOUBLE + "|" + _SINGLE + r"|(?P<brace>[{}])", 'x = """', "x = y"),
-    Rule("scan-lua", r"(?P<open>--\[\[|/\*)|--.*|" + _DOUBLE + r"|'[^'\n]*'|(?P<open2>\[\[)|(?P<brace>[{}])", "x = [[", "x = y[1]"),
+    Rule("scan-lua", r"(?P<open>(?:--)?\[\[|/\*)|--.*|" + _DOUBLE + r"|'[^'\n]*'|(?P<brace>[{}])", "x = [[", "x = y[1]"),
     Rule("template", r"\\.|`|\$\{", "a ${b}", "a $b"),
-    # The keyword table. Groups: key; name (the last group that took part); owner of a method that stands outside its type.
-    Rule("declare-python", r"(?P<key>(?:async[ \t]+)?def|class)[ \t]+(\w+)|(?P<const>[A-Za-z_]\w*)(?:[ \t]*:[^=\n]{1,200})?[ \t]*=(?!=)",
-         "async def main():", "definitely(x)", re.A),
-    Rule("declare-js", r"(?:(?:export|default|declare|abstract|async|public|private|protected|static|readonly|override)[ \t]+){0,8}"
-         r"(?:(?P<key>function\b[ \t]*\*?|class|interface|enum|const[ \t]+enum|namespace|module|type)[ \t]*\b(" + _W + r"(?:\.\w+)*)"
-         r"|(?P<const>const|let|var)[ \t]+(" + _W + r")|(" + _W + r"(?:\.[\w$]+){0,4})[ \t]*=[ \t]*(?:async[ \t]*)?(?P<arrow>function|\()"
-         r"|(?:exports|module\.exports)[ \t]*(?P<all>=))", "export async function load(x) {", "typeof x", re.A),
-    Rule("declare-go", r"(?P<key>func)[ \t]+(?:\([^()\n]{0,120}?\*?(?P<owner>\w+)(?:\[[^\]]{0,80}\])?\)[ \t]*)?(\w+)"
-         r"|(?P<type>type)[ \t]+(\w+|\()|(?P<const>var|const)[ \t]+(\w+|\()", "func (p *Parser) Feed(b []byte) int {", "funcs.Add(x)",
-         re.A),
-    Rule("declare-rust", r"(?:(?:pub(?:\([^)\n]{0,40}\))?|async|unsafe|default|const(?=[ \t]+(?:unsafe|async|fn))|extern)[ \t]+){0,6}"
-         r"(?:(?P<key>fn|struct|enum|trait|mod|union|type|macro_rules!)[ \t]+(\w+)|(?P<const>const|static)[ \t]+(?:mut[ \t]+)?(\w+)"
-         r"|(?P<impl>impl)\b(?:[^{\n]{0,300}?\bfor[ \t]+(?:[\w:]{0,80}::)?(\w+)|(?:<[^{\n]{0,200}?>)?[ \t]*(?:[\w:]{0,80}::)?(\w+)))",
-         "pub(crate) async fn run(x: u8) {", "fnord(x)", re.A),
-    Rule("declare-java", r"(?:(?:public|private|protected|static|final|abstract|sealed|strictfp|@\w+(?:\([^)\n]{0,200}\))?)[ \t]+){0,8}"
-         r"(?P<key>class|interface|@interface|enum|record)[ \t]+(\w+)", "public final class Parser {", "classes.add(x);", re.A),
-    Rule("declare-kotlin", r"(?:(?:public|private|protected|internal|open|abstract|override|suspend|inline|data|sealed|enum|annotation"
-         r"|companion|const|lateinit|operator|infix|tailrec|inner|value|@\w+(?:\([^)\n]{0,200}\))?)[ \t]+){0,8}(?:(?P<key>fun|class"
-         r"|interface|object|typealias)\b(?:[ \t]*<[^>\n]{0,200}>)?[ \t]*((?:[\w<>?]{1,80}\.)?\w*)|(?P<const>val|var)[ \t]+(\w+))",
-         "private suspend fun load(x: Int) {", "funny(x)", re.A),
-    Rule("declare-c", r"(?:(?:typedef|static|extern|inline|constexpr|template[ \t]*<[^>\n]{0,200}>|export)[ \t]+){0,6}(?P<key>struct|class"
-         r"|enum(?:[ \t]+class)?|union|namespace|@interface|@implementation|@protocol)\b(?:[ \t]+__\w+(?:\([^)\n]{0,80}\))?)?[ \t]*([\w:]*)"
-         r"(?=[^();=]*(?:\{|$))|#[ \t]*define[ \t]+(?P<const>\w+)|(?:(?:static|const|extern|unsigned|constexpr)[ \t]+){1,4}[\w:<>*, ]{0,80}?"
-         r"(?P<table>\w+)(?:\[[^\]\n]{0,40}\]){1,3}[ \t]*=", "typedef struct parser {", "structure(x);", re.A),
-    Rule("declare-csharp", r"(?:(?:public|private|protected|internal|static|sealed|abstract|partial|readonly|ref|file)[ \t]+){0,8}(?P<key>"
-         r"class|interface|struct|enum|record(?:[ \t]+(?:struct|class))?|namespace|delegate)[ \t]+([\w.]+)", "internal sealed class Foo",
-         "classes.Add(x);", re.A),
-    Rule("declare-swift", r"(?:(?:public|private|fileprivate|internal|open|static|final|override|mutating|lazy|weak|convenience|required"
-         r"|indirect|@\w+(?:\([^)\n]{0,200}\))?)[ \t]+){0,8}(?:(?P<key>func|class|struct|enum|protocol|extension|actor|typealias)[ \t]+"
-         r"([^\s(<{:]+)|(?P<init>init|deinit|subscript)\b[?!]?[ \t]*[({<]|(?P<const>let|var)[ \t]+(\w+))", "public func load(_ x: Int) {",
-         "function()", re.A),
-    Rule("declare-scala", r"(?:(?:private|protected|override|final|sealed|abstract|implicit|lazy|case|inline|@\w+)(?:\[\w+\])?[ \t]+){0,8}"
-         r"(?:(?P<key>def|class|object|trait|enum|extension|package[ \t]+object)[ \t]+([^\s(\[:={]+)|(?P<const>val|var|type)[ \t]+(\w+))",
-         "case class Point(x: Int)", "defer(x)", re.A),
-    Rule("declare-php", r"(?:(?:abstract|final|public|protected|private|static|readonly)[ \t]+){0,6}(?:(?P<key>function|class|interface|trait"
-         r"|enum|namespace)[ \t]+&?(\w+)|(?P<const>const|\$\w+[ \t]*(?==))[ \t]*(\w*))", "public static function load($x)", "functions($x);",
-         re.A),
-    Rule("declare-css", r"(?!\})([^{}]{1,200}?)[ \t]*(?P<rule>\{)", ".card > a:hover {", "color: red;"),
-    Rule("declare-bash", r"(?P<key>function)[ \t]+([\w:.-]+)|([\w:.-]+)[ \t]*(?P<call>\()\)", "deploy() {", "deploy (x)", re.A),
-    Rule("declare-ruby", r"(?P<key>def|class|module)[ \t]+((?:self\.)?[\w:]+[?!=]?)|(?P<test>describe|context|it|specify)\b[ \t]*\(?[ \t]*"
-         r"([^#\n]{1,120}?)\)?[ \t]+(?:do|\{)(?![\w])|(?P<const>[A-Z][A-Z0-9_]+)[ \t]*=", "def self.load(x)", "default = 1", re.A),
-    Rule("declare-lua", r"(?:local[ \t]+)?(?P<key>function)[ \t]+([\w.:]+)|(?:local[ \t]+)?([\w.]+)[ \t]*=[ \t]*(?P<value>function)\b"
-         r"|(?:local[ \t]+)?(?P<const>\w+)[ \t]*=[ \t]*\{[ \t]*$", "local function load(x)", "functional(x)", re.A),
-    Rule("declare-elixir", r"(?P<key>defmodule|defprotocol|defimpl|defmacrop?|defp?|defguardp?|defdelegate)[ \t(]+([\w.?!]+)"
-         r"|(?P<test>describe|test|schema|setup)\b[ \t]*([^#\n]{0,120}?),?[ \t]*(?:%\{[^\n]{0,120}\}[ \t]*)?do$"
-         r"|@(?P<const>[a-z]\w*)[ \t]+(?=[\[%~{])", "defp load(x) do", "default(x)", re.A),
-    Rule("declare-sql", r"(?P<key>create(?:[ \t]+or[ \t]+replace)?(?:[ \t]+(?:global|temp|temporary|unique|materialized|external|definer[ \t]*="
-         r"[ \t]*\S{1,80})){0,3}[ \t]+\w+|alter[ \t]+\w+|drop[ \t]+\w+|insert[ \t]+into|update|delete[ \t]+from|merge[ \t]+into|with"
-         r"|select|grant|comment[ \t]+on[ \t]+\w+|do|begin|declare|copy)\b(?:[ \t]+(?:if[ \t]+not[ \t]+exists|if[ \t]+exists|only"
-         r"|concurrently))*[ \t]*([^\s(;]{0,120})", "CREATE TABLE IF NOT EXISTS users (", "created_at timestamptz,", re.A | re.I),
-    # `name(…) {`: words of a type, a name, an opening parenthesis; the caller checks what follows.
-    Rule("declare-method", r"(?:[\w<>\[\],.&*:?~@|$]{1,200}[ \t]+){0,6}?[*&]{0,2}((?:\w+::){0,4}(?:operator[^\s\w(]{1,3}|operator\(\)|[#~]?"
-         + _W + r"))[ \t]*(?:<[^()\n]{0,200}>)?\(", "static int load(const char *x) {", "x = y(z)", re.A),
-    Rule("control-word", r"[}\s]*(?:return|else|if|for|foreach|while|do|switch|catch|finally|new|throw|case|await|yield|typeof|delete"
-         r"|using|lock|synchronized|fixed|when|super|sizeof|defined|assert|try|goto|default|in|of|void[ \t]+0)\b", "else if (x) {",
-         "format(x) {", re.A),
-    Rule("test-call", r"(?P<key>describe|it|test|suite|context)(?:\.\w+){0,3}\([ \t]*[\"'`]([^\"'`\n]{1,120})", "it('loads', () => {",
-         "item('x')", re.A),
-    Rule("type-word", r"(?:[\w!]+[ \t]+)*?(?:class|interface|@interface|enum|record|struct|trait|impl|namespace|mod|module|object|protocol"
-         r"|extension|actor|union|type|package|describe|suite|context|defmodule|defprotocol|defimpl|@implementation|@protocol|declare)\b",
-         "abstract class", "function", re.A),
-    Rule("import", r"(?:export[ \t]+)?(?:import|from|use|using|require|require_relative|include|alias|package|open|pub use|extern crate)\b"
-         r"(?![ \t]*[=:.])|#[ \t]*(?:include|import|pragma)|(?:const|let|var)[ \t].{1,200}?=[ \t]*require\(|@(?:import|use)\b|mod \w+;",
-         "from a import b", "important = 1", re.A),
-    Rule("any-declaration", r"(?:(?:export|pub|public|private|protected|static|async|abstract|final|local|default|override)[ \t]+){0,5}"
-         r"(?:def|class|function|func|fn|interface|struct|enum|trait|impl|type|module|namespace|import|package|use|using|fun|defmodule|defp)"
-         r"[ \t]+[\w{(*\"'.@&]|#include[ \t]*[<\"]|(?:const|let|var)[ \t]+[\w{\[]{1,80}.{0,80}=|from[ \t]+[\w.]+[ \t]+import"
-         r"|CREATE[ \t]+(?:OR|TABLE|FUNCTION)", "export const load = async () => {", "The class was fun.", re.A),
-    Rule("end-inline", r"(?:.*[;\s])?end[ \t]*$|.*,[ \t]*do:|[^=\n]{0,200}\)[ \t]*=[ \t]|def[ \t]+[\w.?!]+[ \t]+=[ \t]", "def x; end",
-         "def x(a)", re.A),
-    Rule("preprocessor", r"#[ \t]*(?P<word>if|el|endif)", "#ifdef A", "#include <a>", re.A),
+    # `name(…) {`: words of a type, a name, an opening parenthesis; the caller checks what follows
+    Rule("declare-method", r"^(?:[\w<>\[\],.&*:?~@|$]{1,200}[ \t]+){0,6}?[*&]{0,2}((?:\w+::){0,4}(?:operator[^\s\w(]{1,3}"
+         r"|[#~]?[A-Za-z_$][\w$:.-]*))[ \t]*(?:<[^()\n]{0,200}>)?\(", "static int load(const char *x) {", "x = y(z)", re.A),
+    Rule("control-word", r"^[}\s]*(?:return|else|if|for|foreach|while|do|switch|catch|finally|new|throw|case|await|yield|typeof"
+         r"|delete|using|lock|synchronized|fixed|when|super|sizeof|assert|try|goto|in|of)\b", "else if (x) {", "format(x) {", re.A),
+    Rule("clause", r"^\s*(?:throws|where|extends|implements|with|requires|noexcept|const|->|:)(?![\w])", "    throws IOException {",
+         "throwsUp();", re.A),
+    Rule("import", r"^(?:export[ \t]+)?(?:import|from|use|using|require|require_relative|include|alias|package|open|extern crate)\b"
+         r"(?![ \t]*[=:.])|^#[ \t]*(?:include|import|pragma)|^(?:const|let|var)[ \t].{1,200}?=[ \t]*require\(|^@(?:import|use)\b"
+         r"|^mod \w+;", "from a import b", "important = 1", re.A),
+    Rule("any-declaration", r"^(?:(?:export|pub|public|private|protected|static|async|abstract|final|local|default)[ \t]+){0,5}(?:"
+         r"def|class|function|func|fn|interface|struct|enum|trait|impl|type|module|namespace|import|package|use|using|fun|defmodule"
+         r"|defp)[ \t]+[\w{(*\"'.@&]|^#include[ \t]*[<\"]|^(?:const|let|var)[ \t]+[\w{\[]{1,80}.{0,80}=|^from[ \t]+[\w.]+[ \t]+import",
+         "export default class Parser {", "The class was fun.", re.A),
+    Rule("end-inline", r"^(?:.*[;\s])?end[ \t]*$|^.*,[ \t]*do:|^[^=\n]{0,200}\)[ \t]*=[ \t]|^def[ \t]+[\w.?!]+[ \t]+=[ \t]",
+         "def x; end", "def x(a)", re.A),
+    Rule("preprocessor", r"^#[ \t]*(if|el|endif)", "#ifdef A", "#include <a>"),
 )
 _LONG_CODE = 10_000  # characters; a longer line is data: it is not scanned and counts as one without brackets
 _CONSTANT = 4  # lines from which a constant is a block, as the reference
 _SIGNATURE = 6  # lines of a signature that an outline shows at most
-_LOOKAHEAD = 40  # lines in which a signature must reach its brace
+_LOOKAHEAD = 40  # lines in which a signature must reach its body
 _INSIDE = '"'  # stands for a line inside a string that runs over lines
-
-
-def _closer(opener: str, template: bool) -> str:
-    """What ends the stretch that `opener` begins; "``" stands for a template literal, which may hold code in `${ }`."""
-    if opener == "`" and template:
-        return "``"
-    if opener.startswith("R"):
-        return ")" + opener[2:-1] + '"'
-    if opener in ("--[[", "[["):
-        return "]]"
-    if "r" in opener:
-        return '"' + "#" * opener.count("#")
-    return {"/*": "*/", '@"': '"'}.get(opener, opener)
+_OPENERS = {  # what must be in a line before it is scanned one token after the other
+    "scan-js": ("`", "/*"), "scan-c": ("`", "/*", '"""', 'r"', "r#", 'R"', '@"'), "scan-css": ("/*",), "scan-hash": (),
+    "scan-triple": ('"""', "'''"), "scan-lua": ("[[", "/*"),
+}
+_CLOSERS = {"/*": "*/", '@"': '"', "[[": "]]", "--[[": "]]"}  # R"x( and r#" are worked out; else as it opens
+_CODE_SHAPES = ("read", "display", "edit")
 
 
 def _strip(line: str, stack: List[str], scan: str) -> str:
-    """One line without strings and comments; `stack` holds what is open across lines, and is changed."""
+    """One line without strings and comments; `stack` holds what is open across lines ("``": a template), and is changed."""
     out: List[str] = []
     at = 0
     while at < len(line):
@@ -1191,32 +1000,24 @@ def _strip(line: str, stack: List[str], scan: str) -> str:
             break
         at = found.end()
         sign = found.group()
-        if top == "``":
-            if sign == "`":
-                stack.pop()
-            elif sign == "${":
-                stack.append("}")
-        elif found.lastgroup in ("open", "open2"):
-            stack.append(_closer(sign, scan == "scan-js"))
-        elif found.lastgroup == "brace":
-            if not top:
-                out.append(sign)
-            elif sign == "{":
-                stack.append("}")
-            else:
-                stack.pop()
+        if sign == "${" or sign == "{" and top == "}":
+            stack.append("}")
+        elif top == "``" and sign == "`" or top == "}" and sign == "}":
+            stack.pop()
+        elif found.lastgroup == "open":
+            raw = '"' + "#" * sign.count("#") if "r" in sign else ")" + sign[2:-1] + '"' if sign[0] == "R" else sign
+            stack.append("``" if sign == "`" and scan == "scan-js" else _CLOSERS.get(sign, raw))
+        elif not top and sign[0] in "{}'\"":
+            out.append(sign if sign in "{}" else _INSIDE)
     return "".join(out)
 
 
 def _clean(lines: Sequence[str], language: _Language) -> List[str]:
     """The lines without strings and comments; "" for a comment, _INSIDE for the inside of a string over lines."""
-    if not language.scan:
-        return ["" if line.lstrip().startswith(language.comment) else line[:_LONG_CODE] for line in lines]
     out: List[str] = []
     stack: List[str] = []
-    scan = pattern(language.scan)
-    openers = _OPENERS[language.scan]
-    quick = language.family in ("indent", "end")  # these are cut by indentation: a string of one line cannot mislead
+    openers = _OPENERS.get(language.scan, ())
+    scanned = language.family == "brace"  # the others end by words and indentation: a string in one line cannot mislead
     for line in lines:
         if len(line) > _LONG_CODE:
             out.append(_INSIDE)
@@ -1226,218 +1027,198 @@ def _clean(lines: Sequence[str], language: _Language) -> List[str]:
             out.append(text if text.strip() or not inside else _INSIDE)
         elif language.comment in line and line.lstrip().startswith(language.comment):
             out.append("")
-        elif not quick and ("'" in line or '"' in line or "/" in line or "#" in line):
-            out.append(scan.sub(_kept_brace, line))
+        elif scanned and ("'" in line or '"' in line or "/" in line or "#" in line):
+            out.append(pattern(language.scan).sub(_blanked, line))
         else:
             out.append(line)
     return out
 
 
-_OPENERS = {
-    "scan-js": ("`", "/*"), "scan-c": ("`", "/*", '"""', 'r"', "r#", 'R"', '@"'), "scan-css": ("/*",), "scan-hash": (),
-    "scan-triple": ('"""', "'''"), "scan-lua": ("[[", "/*"),
-}
-
-
-def _kept_brace(found: "re.Match[str]") -> str:
+def _blanked(found: "re.Match[str]") -> str:
     return found.group() if found.lastgroup == "brace" else ""
 
 
 class _Found(NamedTuple):
-    """A declaration: its block [start, end) with leading comments, its signature [line, body), depth and names."""
+    """A declaration: its block [start, end) with leading comments, the signature [line, body), level and name."""
 
     start: int
     line: int
     body: int
     end: int
+    level: int
     depth: int
     name: str
     kind: str
 
 
-class _Open(NamedTuple):
-    start: int
-    line: int
-    body: int
-    level: int
-    name: str
-    kind: str
-    at: int  # its place in the list of what was found
-
-
-class _Stack:
-    """The blocks that are open while lines are read one by one, and those that are done, in order of their starts."""
+class _Nest:
+    """Blocks while the lines are read one by one: all that were found, in order, and which of them are open."""
 
     def __init__(self) -> None:
-        self.open: List[_Open] = []
-        self.done: List[_Found] = []
+        self.found: List[_Found] = []
+        self.open: List[int] = []
 
-    def push(self, start: int, line: int, body: int, level: int, name: str, kind: str) -> None:
-        owner = self.open[-1].name if self.open else ""
-        full = f"{owner}.{name}" if owner and not name.startswith(owner + ".") else name
-        self.open.append(_Open(start, line, body, level, full, kind, len(self.done)))
-        self.done.append(_Found(start, line, body, body, len(self.open) - 1, full, kind))
+    def push(self, start: int, line: int, body: int, level: int, name: str, kind: str, owner: str = "") -> None:
+        """Open a block inside the open ones; `owner` joined with the name where it is not theirs already."""
+        self.open.append(len(self.found))
+        full = f"{owner}.{name}" if owner else name
+        self.found.append(_Found(start, line, body, body, level, len(self.open) - 1, full, kind))
+
+    def top(self) -> Optional[_Found]:
+        """The innermost open block."""
+        return self.found[self.open[-1]] if self.open else None
 
     def pop(self, end: int) -> None:
-        last = self.open.pop()
-        self.done[last.at] = self.done[last.at]._replace(end=max(end, last.body))
+        """Close the innermost open block before line `end`."""
+        at = self.open.pop()
+        self.found[at] = self.found[at]._replace(end=max(end, self.found[at].body))
 
-    def kind(self) -> str:
-        return self.open[-1].kind if self.open else "class"
-
-
-def _named(found: "re.Match[str]") -> Tuple[str, str]:
-    """(name, kind) of a match of a declaration rule."""
-    groups = found.groupdict()
-    name = (found[found.lastindex or 0] or "").strip().replace("::", ".")
-    first = next(iter(word for word in groups.values() if word), "")
-    if groups.get("owner"):
-        name = f"{groups['owner']}.{found[found.lastindex or 0]}"
-        first = "func"
-    if any(groups.get(key) for key in ("const", "table", "all")):
-        return name if name not in ("", "=", "(") else first, "constant"
-    for key in ("call", "arrow", "value", "rule"):  # the name stands before the word that makes it a declaration
-        if groups.get(key):
-            name = next(word for word in found.groups() if word)
-            return name.strip(), "function" if key != "rule" else "section"
-    return name if name not in ("", "(") else first, "class" if pattern("type-word").match(first) else "function"
+    def finish(self, lines: Sequence[str]) -> List[_Found]:
+        """Close what is open at the last line that is not blank."""
+        end = next((at for at in range(len(lines), 0, -1) if lines[at - 1].strip()), 0)
+        while self.open:
+            self.pop(end)
+        return self.found
 
 
-def _levels(clean: Sequence[str], language: _Language) -> List[int]:
+class _Lead:
+    """Where the comments and annotations begin that lead to the next declaration."""
+
+    def __init__(self) -> None:
+        self.start = -1
+        self.level = 0
+
+    def see(self, at: int, level: int) -> None:
+        """A comment or an annotation stands in this line."""
+        if self.start < 0:
+            self.start, self.level = at, level
+
+    def take(self, at: int) -> int:
+        """The first line of a declaration in this line."""
+        start = self.start if self.start >= 0 else at
+        self.start = -1
+        return start
+
+
+def _named(found: "re.Match[str]", text: str) -> Tuple[str, str]:
+    """(name, kind) of a match of a declaration rule on a line whose signature is `text`."""
+    groups = [group for group in found.groups() if group]
+    name = groups[-1].strip().replace("::", ".")
+    if found["constant"] is not None:
+        if found.group()[-1] == "{" and "=" not in found.group():  # a selector of CSS
+            return found.group()[:-1].strip(), "function"
+        lambdas = "=>" in text or "function" in text
+        return ("const" if name == "(" else name), "function" if lambdas else "constant"
+    key = found["key"].split()[-1].partition(".")[0]
+    owner = f"{found['owner']}." if found["owner"] else ""
+    return owner + name, "class" if key in _TYPES else "function"
+
+
+def _levels(clean: Sequence[str], brackets: str) -> List[int]:
     """How many brackets are open after each line; `#else` starts again where its `#if` stood."""
-    half = len(language.brackets) // 2
-    openers, closers = language.brackets[:half], language.brackets[half:]
+    half = len(brackets) // 2
     out: List[int] = []
-    level = 0
     saved: List[int] = []
+    level = 0
     for line in clean:
-        for sign in openers:
-            level += line.count(sign)
-        for sign in closers:
-            level -= line.count(sign)
+        level += sum(map(line.count, brackets[:half])) - sum(map(line.count, brackets[half:]))
         if line[:1] == "#":
             word = pattern("preprocessor").match(line)
-            if word and word["word"] == "if":
+            if word and word[1] == "if":
                 saved.append(level)
             elif word and saved:
-                level = saved[-1] if word["word"] == "el" else saved.pop() * 0 + level
+                level = saved[-1] if word[1] == "el" else level
+                saved = saved if word[1] == "el" else saved[:-1]
         out.append(level)
     return out
 
 
 def _body(clean: Sequence[str], levels: Sequence[int], line: int, before: int) -> Tuple[int, bool]:
     """(first line after the signature that starts at `line`, whether a body in braces follows)."""
+    clause = False
     for at in range(line, min(line + _LOOKAHEAD, len(clean))):
         text = clean[at].rstrip()
         if text.endswith("{") and levels[at] == before + 1:
             return at + 1, True
-        if levels[at] <= before:
-            if text.endswith((";", "}", ",")):
-                return at + 1, "{" in text
+        if levels[at] <= before and text:
             after = next((n for n in range(at + 1, min(at + 4, len(clean))) if clean[n].strip()), at)
-            # a brace on a line of its own, or a lone `where` or `:` between
-            return (after + 1, True) if after > at and clean[after].lstrip()[:1] == "{" else (at + 1, "{" in text)
+            clause = clause or pattern("clause").match(text) is not None and at > line
+            if after > at and clean[after].lstrip()[:1] == "{" and not text.endswith(";"):  # a brace on its own line
+                return after + 1, True
+            if text.endswith((";", "}")) or not clause and (after == at or not pattern("clause").match(clean[after])):
+                return at + 1, "{" in text
     return line + 1, levels[line] > before
 
 
-_Declared = Tuple[str, str, int]  # (name, kind, first line after the signature)
-
-
-def _keyed(found: "re.Match[str]", text: str, body: int, opened: bool, inner: bool) -> Optional[_Declared]:
-    """A declaration with a keyword; None for local variables, and for what only looks like one."""
-    name, kind = _named(found)
-    groups = found.groupdict()
-    lambdas = "=>" in text or "function" in text
-    if groups.get("arrow") and not lambdas or kind == "class" and text.endswith(","):
-        return None
-    if kind == "constant" and lambdas and opened:
-        kind = "function"
-    local = kind == "constant" or groups.get("const") or groups.get("arrow")
-    return None if inner and local and (kind == "constant" or not opened) else (name, kind, body)
-
-
 def _brace_declaration(
-    lines: Sequence[str], clean: Sequence[str], levels: Sequence[int], at: int, rule: str, inside: str
-) -> Optional[_Declared]:
-    """What line `at` declares; `inside`: the kind of the block around it."""
+    lines: Sequence[str], clean: Sequence[str], levels: Sequence[int], at: int, language: str, inside: str
+) -> Optional[Tuple[str, str, int]]:
+    """(name, kind, first line after the signature) that line `at` declares; `inside`: the kind of the block around it."""
     text = clean[at].strip()
     before = levels[at - 1] if at else 0
-    found = pattern(rule).match(text)
+    found = pattern(f"declare-{language}").match(lines[at].strip())
     if found:
         body, opened = _body(clean, levels, at, before)
-        joined = " ".join(clean[at:min(body, at + _SIGNATURE)]).strip()
-        return _keyed(found, joined, body, opened, inside == "function")
-    script = rule == "declare-js"
-    if script and text.endswith("{"):
-        found = pattern("test-call").match(lines[at].strip())
-        if found:
-            return f"{found['key']} {found[2]}", "class" if pattern("type-word").match(text) else "function", at + 1
-    methods = _LANGUAGES[rule[8:]].methods and "(" in text and (script or inside != "function")
-    found = pattern("declare-method").match(text) if methods and not pattern("control-word").match(text) else None
+        name, kind = _named(found, " ".join(clean[at:min(body, at + _SIGNATURE)]))
+        plain = language == "js" and kind == "constant" and "=" in found.group() and not opened and levels[at] <= before
+        local = inside == "function" and found["constant"] is not None and (kind == "constant" or not opened)
+        return None if local or text.endswith(",") or plain and found.group()[-1] in "({" else (name, kind, body)
+    script = language in ("js", "bash")
+    if not _LANGUAGES[language].methods or "(" not in text or not script and inside == "function":
+        return None
+    found = None if pattern("control-word").match(text) else pattern("declare-method").match(text)
     if not found:
         return None
     body, opened = _body(clean, levels, at, before)
-    ends = clean[body - 1].rstrip()
-    typed = found.start(1) > 0
-    prototype = not script and typed and not opened and ends.endswith((";", "=> \"\"")) and "=" not in text[:found.end()]
+    ends, typed = clean[body - 1].rstrip(), found.start(1) > 0
+    prototype = not script and typed and not opened and ends.endswith(";") and "=" not in found.group()
     called = levels[body - 1] <= before and not typed and ends.endswith((";", ","))
-    return (found[1].replace("::", "."), "function", body) if (opened and not called) or prototype else None
+    return (found[1].replace("::", "."), "function", body) if opened and not called or prototype else None
 
 
 def _brace_blocks(lines: Sequence[str], clean: Sequence[str], language: str) -> List[_Found]:
     """Declarations of the brace family, by counting brackets; a fragment may close more than it opens."""
-    levels = _levels(clean, _LANGUAGES[language])
-    rule = f"declare-{language}"
-    stack = _Stack()
-    pending, base, before = -1, 0, 0  # first line of the comments and annotations that lead, and the level they stand at
+    levels = _levels(clean, "{}" if language in ("bash", "css") else "{([})]")
+    nest, lead, before = _Nest(), _Lead(), 0
     for at, text in enumerate(clean):
         bare = text.strip()
+        top = nest.top()
         if not bare:
-            pending = -1 if not lines[at].strip() else at if pending < 0 else pending
-            base = before
+            lead.see(at, before) if lines[at].strip() else lead.take(at)
+        elif bare[0] not in "}])>|&" and text is not _INSIDE:
+            declared = _brace_declaration(lines, clean, levels, at, language, top.kind if top else "class")
+            if declared:
+                name, kind, body = declared
+                start = lead.take(at)
+                while top and not text[0].isspace() and _indented(lines, top):  # the scanner was misled: start again
+                    nest.pop(start)
+                    top = nest.top()
+                nest.push(start, at, body, before, name, kind, top.name if top else "")
+            elif bare[0] in "@#[" or bare.startswith("template"):
+                lead.see(at, before)
+            elif before <= lead.level:
+                lead.take(at)
         else:
-            sign = bare[0]
-            found = None
-            if sign not in "}])>|&" and text is not _INSIDE:
-                found = _brace_declaration(lines, clean, levels, at, rule, stack.kind())
-            if found:
-                if not text[0].isspace():  # a scanner that was misled starts again at a declaration in column 0
-                    while stack.open and _indented(lines, stack.open[-1]):
-                        stack.pop(pending if pending >= 0 else at)
-                        before = min(before, stack.open[-1].level if stack.open else before)
-                stack.push(pending if pending >= 0 else at, at, found[2], before, found[0], found[1])
-                pending = -1
-            elif sign in "@[#" or bare.startswith("template"):
-                pending, base = (at, before) if pending < 0 else (pending, base)
-            elif before <= base:
-                pending = -1
+            lead.take(at) if before <= lead.level else None
         before = levels[at]
-        while stack.open and before <= stack.open[-1].level and at + 1 >= stack.open[-1].body:
-            stack.pop(at + 1)
-    return _finished(stack, lines)
+        top = nest.top()
+        while top and before <= top.level and at + 1 >= top.body:
+            nest.pop(at + 1)
+            top = nest.top()
+    return nest.finish(lines)
 
 
-def _indented(lines: Sequence[str], block: _Open) -> bool:
-    """Whether an open block stands in column 0 with an indented body: a declaration in column 0 cannot be inside it."""
+def _indented(lines: Sequence[str], block: _Found) -> bool:
+    """Whether a function stands in column 0 with an indented body: a declaration in column 0 cannot be inside it."""
     body = next((line for line in lines[block.body:block.body + 5] if line.strip()), "")
-    return not lines[block.line][:1].isspace() and body[:1].isspace() and block.kind == "function"
-
-
-def _finished(stack: _Stack, lines: Sequence[str]) -> List[_Found]:
-    end = len(lines)
-    while end and not lines[end - 1].strip():
-        end -= 1
-    while stack.open:
-        stack.pop(end)
-    return stack.done
+    return block.kind == "function" and not lines[block.line][:1].isspace() and body[:1].isspace()
 
 
 def _balanced(clean: Sequence[str], line: int) -> int:
     """The line after the one in which the round and square brackets that open at `line` are closed again."""
     level = 0
     for at in range(line, min(line + _LOOKAHEAD, len(clean))):
-        text = clean[at]
-        level += text.count("(") + text.count("[") - text.count(")") - text.count("]")
+        level += sum(map(clean[at].count, "([")) - sum(map(clean[at].count, ")]"))
         if level <= 0:
             return at + 1
     return line + 1
@@ -1446,102 +1227,94 @@ def _balanced(clean: Sequence[str], line: int) -> int:
 def _indent_blocks(lines: Sequence[str], clean: Sequence[str], language: str) -> List[_Found]:
     """Declarations of the families `indent` (Python) and `end`: a block ends by indentation, or at its own `end`."""
     ends = _LANGUAGES[language].family == "end"
-    match = pattern(f"declare-{language}").match
-    stack = _Stack()
-    pending, base, last = -1, 0, 0  # as above; the line after the last line of code
+    nest, lead, last = _Nest(), _Lead(), 0  # last: the line after the last line of code
     for at, text in enumerate(clean):
-        if text is _INSIDE:
-            last = at + 1
-            continue
         bare = text.strip()
-        if not bare:
-            pending = -1 if not lines[at].strip() else at if pending < 0 else pending
-            base = len(lines[at]) - len(lines[at].lstrip())
+        if text is _INSIDE or not bare:
+            last = at + 1 if bare else last
+            if not bare:
+                lead.see(at, len(lines[at]) - len(lines[at].lstrip())) if lines[at].strip() else lead.take(at)
             continue
         indent = len(text) - len(text.lstrip())
-        found = match(bare)
-        if found and found.groupdict().get("const") and stack.kind() != "class":
+        found = pattern(f"declare-{language}").match(bare)
+        top = nest.top()
+        if found and found["constant"] is not None and not ends and (
+                top.kind != "class" and indent > top.level if top else indent > 0) or lead.start >= 0 and indent > lead.level:
             found = None
         closing = bare[0] in ")]}" or ends and bare[:3] == "end" and not bare[3:4].isalnum()
-        last = _close(stack, indent, at, last, closing, ends and not found)
+        _close(nest, indent, at, last, closing, ends and not found)
         if found:
-            name, kind = _named(found)
-            inline = ends and pattern("end-inline").match(bare)
-            stack.push(pending if pending >= 0 else at, at, at + 1 if kind == "constant" else _balanced(clean, at), indent, name,
-                       kind)
-            if inline:
-                stack.pop(at + 1)
-            pending = -1
+            name, kind = _named(found, bare)
+            top = nest.top()
+            nest.push(lead.take(at), at, at + 1 if kind == "constant" else _balanced(clean, at), indent, name, kind,
+                      top.name if top else "")
+            if ends and pattern("end-inline").match(bare):
+                nest.pop(at + 1)
         elif bare[0] == "@":
-            pending, base = (at, indent) if pending < 0 else (pending, base)
-        elif not closing and indent <= base:
-            pending = -1
-        last = at + 1 if pending < 0 else last
-    return _finished(stack, lines)
+            lead.see(at, indent)
+        elif not closing and indent <= lead.level:
+            lead.take(at)
+        last = at + 1 if lead.start < 0 else last
+    return nest.finish(lines)
 
 
-def _close(stack: _Stack, indent: int, at: int, last: int, closing: bool, only_end: bool) -> int:
-    """Close the blocks that the line `at` of this indentation ends; returns the line after the last line of code.
+def _close(nest: _Nest, indent: int, at: int, last: int, closing: bool, only_end: bool) -> None:
+    """Close the blocks that line `at` with this indentation ends; `last`: the line after the last line of code.
 
     only_end: in the `end` family nothing but an `end` or a declaration closes (texts in the body may be indented less).
     """
-    while stack.open and indent <= stack.open[-1].level and at >= stack.open[-1].body:
-        top = stack.open[-1]
+    top = nest.top()
+    while top and indent <= top.level and at >= top.body and (closing or not only_end):
         if closing and indent == top.level:
             if only_end:
-                stack.pop(at + 1)
+                nest.pop(at + 1)
             break
-        if only_end and not closing:
-            break
-        stack.pop(last)
-    return last
+        nest.pop(last)
+        top = nest.top()
 
 
 def _sql_blocks(lines: Sequence[str], clean: Sequence[str], language: str) -> List[_Found]:
     """SQL statements: to the `;` at a line's end, outside `$$` and outside a body that runs to its END."""
-    stack = _Stack()
-    pending, dollars, body = -1, 0, False
+    nest, lead = _Nest(), _Lead()
+    dollars, body = 0, False
     for at, text in enumerate(clean):
         bare = text.strip()
         if not bare:
-            pending = -1 if not lines[at].strip() else at if pending < 0 else pending
+            lead.see(at, 0) if lines[at].strip() else lead.take(at)
             continue
-        found = pattern("declare-sql").match(bare) if not stack.open else None
+        found = pattern("declare-sql").match(bare) if not nest.open else None
+        start = lead.take(at)
         if found:
-            kind = " ".join(found["key"].lower().split())
-            name = found[2].strip('"`[]') or kind
-            stack.push(pending if pending >= 0 else at, at, at + 1, 0, name, "class" if "table" in kind else "function")
+            name = (found[2] or "").split()[-1:] or [bare]
+            nest.push(start, at, at + 1, 0, name[0].strip('"`[]')[:_NAME], "function")
             dollars, body = 0, False
-        pending = -1
         dollars += bare.count("$$")
-        word = bare[:6].upper()
-        body = (body or word[:5] == "BEGIN" and bare[5:6] != ";") and word[:3] != "END" and not dollars
-        if stack.open and bare.endswith(";") and not dollars % 2 and not body:
-            stack.pop(at + 1)
-    return _finished(stack, lines)
+        word = bare[:5].upper()
+        body = (body or word == "BEGIN" and bare[5:6] != ";") and word[:3] != "END" and not dollars
+        if nest.open and bare.endswith(";") and not dollars % 2 and not body:
+            nest.pop(at + 1)
+    return nest.finish(lines)
 
 
 _CUT_BY = {"brace": _brace_blocks, "indent": _indent_blocks, "end": _indent_blocks, "sql": _sql_blocks}
 
 
 def _guessed(lines: Sequence[str]) -> str:
-    """The language of code whose path says nothing, by its shebang or its first declarations; "" when not code."""
-    head = lines[0] if lines else ""
-    if head.startswith("#!"):
-        return next((name for word, name in (("python", "python"), ("node", "js"), ("ruby", "ruby"), ("sh", "bash"))
-                     if word in head), "")
+    """The language of code whose path says nothing, by its shebang or its line ends; "" when it is not code."""
+    head = lines[0] if lines and lines[0][:2] == "#!" else ""
+    if head:
+        return "python" if "python" in head else "ruby" if "ruby" in head else "js" if "node" in head else "bash"
     rows = [line.strip() for line in lines[:300]]
-    found = [row for row in map(pattern("declare-python").match, rows) if row and row["key"]]
-    if sum(1 for row in found if row.string.endswith((":", "("))) >= 2:
+    if sum(1 for row in rows if row.startswith(("def ", "class ", "async def ")) and row.endswith((":", "("))) > 1:
         return "python"
-    return "js" if sum(1 for row in rows if row.endswith(("{", "};", "}", ";"))) > 0.3 * len(rows) else ""
+    return "js" if sum(1 for row in rows if row.endswith(("{", "}", ";"))) > 0.3 * len(rows) else ""
 
 
 def _declared(doc: Doc) -> List[_Found]:
     """The declarations of a code text in order of their lines; read once for blocks and signatures."""
     if "declared" not in doc.memo:
         language = doc.language if doc.language in _LANGUAGES else _guessed(doc.bare)
-        row = _LANGUAGES.get(language)
+        row = _LANGUAGES.get(language) if doc.shape in _CODE_SHAPES else None
         doc.memo["declared"] = _CUT_BY[row.family](doc.bare, _clean(doc.bare, row), language) if row else []
     found: List[_Found] = doc.memo["declared"]
     return found
@@ -1554,14 +1327,10 @@ def signatures(doc: Doc) -> List[int]:
     constant outside functions; no comments, imports or local variables. Empty for what is not code.
     """
     keep: Set[int] = set()
-    for item in _declared(doc) if doc.shape in _CODE_SHAPES else ():
-        lead = (doc.bare[at].lstrip()[:1] for at in range(item.start, item.line))
-        keep.update(item.start + at for at, sign in enumerate(lead) if sign in ("@", "["))
+    for item in _declared(doc):
+        keep.update(at for at in range(item.start, item.line) if doc.bare[at].lstrip()[:1] in ("@", "["))
         keep.update(range(item.line, min(item.line + _SIGNATURE, max(item.body, item.line + 1))))
     return sorted(keep)
-
-
-_CODE_SHAPES = ("read", "display", "edit")
 
 
 def blocks(doc: Doc) -> List[Block]:
@@ -1569,34 +1338,28 @@ def blocks(doc: Doc) -> List[Block]:
 
     Code: functions, classes, constants of 4 and more lines at every depth, with the comments and decorators that lead
     them, under their qualified names; `header` for the lines with imports before them; what stands between at depth 0
-    under its first line. Everything else: see `_SECTIONS_OF`. A text of one line has none.
+    under its first line. Everything else: see _SECTIONS_OF. An output of one line has none: there is nothing to cut.
     """
-    if len(doc.lines) < 2:
-        return []
-    if doc.shape in _CODE_SHAPES:
-        found = [Block(item.name, item.start, item.end, item.depth, item.kind) for item in _declared(doc)
-                 if item.kind != "constant" or item.end - item.line >= _CONSTANT]
-        if found:
-            return _with_gaps(doc, found)
-    cut = _SECTIONS_OF.get(doc.shape, _paragraphs)
-    return cut(doc.bare, doc.language) if len(doc.lines) > 1 else []
+    found = [Block(item.name, item.start, item.end, item.depth, item.kind) for item in _declared(doc)
+             if item.kind != "constant" or item.end - item.line >= _CONSTANT]
+    if found:
+        return _with_gaps(doc, found)
+    return _SECTIONS_OF.get(doc.shape, _paragraphs)(doc.bare) if len(doc.lines) > 1 else []
 
 
 def _with_gaps(doc: Doc, found: Sequence[Block]) -> List[Block]:
     """The blocks with what stands between them at depth 0: `header` where it imports, else named by its first line."""
     out: List[Block] = []
     at = header_lines(doc.lines)
-    imports = pattern("import")
     for block in (*found, Block("", len(doc.lines), len(doc.lines))):
         if not block.depth:
             rows = [line for line in range(at, block.start) if doc.bare[line].strip()]
-            if rows and any(imports.match(doc.bare[line].lstrip()) for line in rows) and not out:
+            if not out and any(pattern("import").match(doc.bare[line].lstrip()) for line in rows):
                 out.append(Block("header", rows[0], rows[-1] + 1, 0, "header"))
             elif len(rows) > 1:
                 out.append(Block(doc.bare[rows[0]].strip()[:_NAME], rows[0], rows[-1] + 1))
             at = max(at, block.end)
-        if block.name:
-            out.append(block)
+        out += [block] if block.name else []
     return out
 
 
@@ -1606,177 +1369,160 @@ _NAME = 120  # characters of a section's name, as the reference
 _SECTION = 3  # lines; a shorter section joins the one before it, as the reference
 _CHUNK = 50  # lines of a chunk where nothing marks a section, as the reference
 _SECTION_RULES = (
-    Rule("atx", r" {0,3}(#{1,6})[ \t]+(\S.{0,400})", "## Usage", "#!/bin/sh"),
-    Rule("rule-line", r"([=\-~^\"'*+#`])\1{2,}[ \t]*$", "=====", "=== a"),
-    Rule("fence", r"[ \t]{0,8}(?:```|~~~)", "```python", "`x`"),
-    Rule("table-head", r"\[\[?([^\[\]\n]{1,200})\]?\][ \t]*(?:#.*)?$", "[tool.ruff]", "x = [1]"),
-    Rule("key-line", r"(?:- )?(?:\"([^\"\n]{1,200})\"|([\w./@$-]{1,200}))[ \t]*:(?:[ \t]|$)|([{\[])[ \t]*$|<([A-Za-z][\w:.-]{0,80})[^<]*$"
-         r"|- (\S.{0,200})|([\w-]{1,80}(?:[ \t]+\"[^\"]{0,200}\"){0,3})[ \t]*[{]$|([\w./%-]{1,200})[ \t]*:[^=]*$", '"scripts": {', "}, 1", re.A),
-    Rule("hunk-head", r" {0,2}(@@ -\d+(?:,\d+)?(?: \+\d+(?:,\d+)?)? ?(?:@@.{0,200})?)", "@@ -1,4 +1,6 @@ def f():", "@@ x", re.A),
-    Rule("patch-file", r"diff --(?:git (?:\"?a/)?(?P<a>.{0,300}?)\"? \"?(?:b/)?(?P<b>[^\"\s]{1,300})\"?$|(?:cc|combined) (?P<c>\S{1,300}))"
-         r"|Index: (?P<d>\S{1,300})", "diff --git a/x.py b/x.py", "diff --stat"),
-    Rule("section-mark", r"(?:\*{3,}|-{3,}|_{3,}|={3,}|#{3,}|⎯{3,})|(?:\$ |COMMAND|URL|EXIT|FILE|STEP|TEST|RUN|Traceback \(most recent"
+    Rule("atx", r"^ {0,3}(#{1,6})[ \t]+(\S.{0,400})", "## Usage", "#!/bin/sh"),
+    Rule("rule-line", r"^([=\-~^\"'*+#`])\1{2,}\s*$", "=====", "=== a"),
+    Rule("fence", r"^[ \t]{0,8}(?:```|~~~)", "```python", "`x`"),
+    Rule("table-head", r"^\[\[?([^\[\]\n]{1,200})\]?\]\s*(?:#.*)?$", "[tool.ruff]", "x = [1]"),
+    Rule("key-line", r"^(?:- )?(?:\"([^\"\n]{1,200})\"|([\w./@$%-]{1,200}))[ \t]*:(?:\s|$)|^([{\[])\s*$|^<([A-Za-z][\w:.-]{0,80})[^<]*$"
+         r"|^- (\S.{0,200})|^([\w-]{1,80}(?:[ \t]+\"[^\"]{0,200}\"){0,3})[ \t]*\{\s*$", '"scripts": {', "}, 1", re.A),
+    Rule("patch-file", r"^(?:diff --git .{0,400}?[ \"]b/(?P<new>[^\"\n]{1,300})\"?$|diff --(?:git|cc|combined) (?P<any>\S{1,300})"
+         r"|Index: (?P<index>\S{1,300}))", "diff --git a/x.py b/x.py", "diff --stat"),
+    Rule("section-mark", r"^(?:\*{3,}|-{3,}|_{3,}|={3,}|#{1,6} |⎯{3,}|\$ |COMMAND|URL|EXIT|FILE|STEP|TEST|RUN|Traceback \(most recent"
          r"|(?:Error|ERROR|Warning|WARNING)\b|--- (?:FAIL|PASS|SKIP)|(?:FAIL|PASS|FAILED) +\S|● |Running |Collecting |Installing "
-         r"|Processing )|[A-Z][A-Z _-]{2,40}:[ \t]*\S|\[[^\[\]\n]{1,120}\][ \t]*$|#{1,6} \S", "COMMAND: ls", "a COMMAND: ls", re.A),
-    Rule("bar-only", r"[\s{}\[\]()=*_~#`⎯\-]*$", "======", "=== a"),
+         r"|Processing |[A-Z][A-Z _-]{2,40}:[ \t]*\S|\[[^\[\]\n]{1,120}\]\s*$)", "COMMAND: ls", "a COMMAND: ls", re.A),
+    Rule("bar-only", r"^[\s{}\[\]()=*_~#`⎯\-]*$", "======", "=== a"),
 )
-_Cut2 = Sequence[str]
 
 
-def _sections(starts: Sequence[Tuple[int, str]], total: int, kind: str = "section", least: int = 1) -> List[Block]:
-    """Blocks from their first lines to the next one; a section of fewer than `least` lines joins the one before."""
+def _sections(starts: Sequence[Tuple[int, str]], end: int, kind: str = "section", least: int = 1, depth: int = 0) -> List[Block]:
+    """Blocks from each start to the next; a section of fewer than `least` lines joins the one before."""
     out: List[Block] = []
-    for (start, name), end in zip(starts, [start for start, _ in starts[1:]] + [total]):
-        if out and end - start < least:
-            out[-1] = out[-1]._replace(end=end)
-        elif end > start:
-            out.append(Block(name.strip()[:_NAME], start, end, 0, kind))
+    for (start, name), stop in zip(starts, [start for start, _ in starts[1:]] + [end]):
+        if out and stop - start < least:
+            out[-1] = out[-1]._replace(end=stop)
+        elif stop > start:
+            out.append(Block(name.strip()[:_NAME], start, stop, depth, kind))
     return out
 
 
-def _headings(lines: Sequence[str], language: str) -> List[Block]:
+def _headings(lines: Sequence[str]) -> List[Block]:
     """Markdown and reST: a section runs to the next heading of its level or above; headings in code fences are none."""
-    stack = _Stack()
-    fenced = False
-    signs: List[str] = []  # reST: a level is a sign, in the order they appear
-    if not pattern("atx").match(lines[0]):
-        stack.push(0, 0, 1, 9, next((line.strip()[:_NAME] for line in lines if line.strip()), ""), "section")
+    nest, fenced = _Nest(), False
+    signs: List[str] = []  # reST and Setext: a level is a sign, in the order they appear
+    if lines[0][:1] != "#":
+        nest.push(0, 0, 1, 9, next((line.strip()[:_NAME] for line in lines if line.strip()), ""), "section")
     for at, line in enumerate(lines):
-        if pattern("fence").match(line):
-            fenced = not fenced
-        atx = None if fenced or "#" not in line[:4] else pattern("atx").match(line)
-        below = lines[at + 1] if at + 1 < len(lines) and not fenced else ""
-        under = pattern("rule-line").match(below) if below[:1] * 3 == below[:3] and line.strip() and line[0].isalnum() else None
-        if not atx and not (under and len(below.rstrip()) >= 0.6 * len(line.rstrip())):
-            continue
+        if "```" in line or "~~~" in line:
+            fenced ^= pattern("fence").match(line) is not None
+        below = lines[at + 1] if at + 1 < len(lines) else ""
+        atx = pattern("atx").match(line) if not fenced and "#" in line[:4] else None
+        under = pattern("rule-line").match(below) if below[:1] * 3 == below[:3] and line[:1].isalnum() and not fenced else None
         level = len(atx[1]) if atx else 0
-        if under and not atx:
+        if under and len(below) >= 0.6 * len(line):
             signs += [] if under[1] in signs else [under[1]]
             level = signs.index(under[1]) + 1
-        while stack.open and stack.open[-1].level >= level:
-            stack.pop(at)
-        name = atx[2].strip(" #\r") if atx else line.strip()
-        stack.open.append(_Open(at, at, at + 1, level, name[:_NAME], "section", len(stack.done)))
-        stack.done.append(_Found(at, at, at + 1, at + 1, len(stack.open) - 1, name[:_NAME], "section"))
-    found = [Block(item.name, item.start, item.end, item.depth, "section") for item in _finished(stack, lines)]
-    return found if len(found) > 1 else _paragraphs(lines, language)
+        while level and nest.open and nest.found[nest.open[-1]].level >= level:
+            nest.pop(at)
+        if level:
+            nest.push(at, at, at + 1, level, (atx[2] if atx else line).strip(" #\r")[:_NAME], "section")
+    found = [Block(item.name, item.start, item.end, item.depth) for item in nest.finish(lines)]
+    return found if len(found) > 1 else _paragraphs(lines)
 
 
-def _keys(lines: Sequence[str], language: str) -> List[Block]:
-    """JSON, YAML, XML, Makefile: a key and what is indented under it, nested; TOML and INI: tables."""
-    tables = [(at, found[1]) for at, found in ((at, pattern("table-head").match(line)) for at, line in enumerate(lines)
-                                                if line[:1] == "[") if found]
+def _keys(lines: Sequence[str]) -> List[Block]:
+    """JSON, YAML, XML: a key and what is indented under it, nested; TOML and INI: tables."""
+    tables = [(at, line) for at, line in enumerate(lines) if line[:1] == "[" and pattern("table-head").match(line)]
     if tables:
-        return _sections(([(0, lines[0])] if tables[0][0] else []) + tables, len(lines), "key")
-    stack = _Stack()
-    last = 0
+        return _sections(([(0, lines[0])] if tables[0][0] else []) + [(at, line.strip("[]\r ")) for at, line in tables],
+                         len(lines), "key")
+    nest, last = _Nest(), 0
     for at, line in enumerate(lines):
         bare = line.strip()
         if not bare:
             continue
         indent = len(line) - len(line.lstrip())
         closing = bare[0] in "}])" or bare.startswith("</")
-        while stack.open and indent <= stack.open[-1].level:
-            if closing and indent == stack.open[-1].level:
-                stack.pop(at + 1)
-                break
-            stack.pop(last)
+        _close(nest, indent, at, last, closing, closing)
         last = at + 1
-        found = None if closing or bare in "{[" and not at or len(bare) > _WIDTH else pattern("key-line").match(bare)
+        found = pattern("key-line").match(bare[:_WIDTH]) if not closing and (at or len(bare) > 1) else None
         if found:
             name = found[found.lastindex or 0]
-            name = (lines[at + 1].strip().rstrip(",") if name in "{[" and at + 1 < len(lines) else name)[:_NAME]
-            stack.push(at, at, at + 1, indent, name, "key")
-    found_keys = [Block(item.name[:_NAME], item.start, item.end, item.depth, "key") for item in _finished(stack, lines)]
-    # keys of one line are shown by the outline; inner ones count from a few lines on
-    kept = [block for block in found_keys if block.end - block.start >= (_CONSTANT if block.depth else 2)]
-    return kept if kept else _paragraphs(lines, language)
+            name = lines[at + 1].strip(" ,\r") if name in ("{", "[") and at + 1 < len(lines) else name
+            top = nest.top()
+            nest.push(at, at, at + 1, indent, name[:_NAME], "key", top.name if top else "")
+    # a key of one line is shown by the outline, and so are short ones inside
+    found_keys = [Block(item.name, item.start, item.end, item.depth, "key") for item in nest.finish(lines)
+                  if item.end - item.start >= (_CONSTANT if item.depth else 2)]
+    return found_keys or _paragraphs(lines)
 
 
-def _groups(lines: Sequence[str], language: str) -> List[Block]:
+def _groups(lines: Sequence[str]) -> List[Block]:
     """Search results: the rows of one file, or a heading and the rows under it; `--` ends a group."""
     starts: List[Tuple[int, str]] = []
     path = ""
-    fresh = True
     for at, line in enumerate(lines):
-        cut = line[:_WIDTH]
-        row = pattern("path-row").match(cut) or pattern("context-row").match(cut)
-        name = row[1] if row else "" if not cut.strip() or pattern("number-row").match(cut) else cut.rstrip(": \r")
-        if cut == "--":
-            fresh = True
-        elif row and (name != path or fresh) or not row and name and pattern("path-only").match(name):
-            starts.append((at, name))
-            path, fresh = name, False
-    starts = [(0, starts[0][1] if starts else ""), *starts[1:]]
-    return _sections(starts, len(lines), "group") if len(starts) > 1 else _paragraphs(lines, language)
+        row = pattern("match-row").match(line[:_WIDTH])
+        if line == "--":
+            path = ""
+        elif row and row["path"] != path:
+            path = row["path"]
+            starts.append((at, path))
+        elif not row and line.strip() and not pattern("number-row").match(line) and pattern("path-only").match(line.rstrip(": \r")):
+            path = line.rstrip(": \r")
+            starts.append((at, path))
+    return _sections(starts, len(lines), "group") if len(starts) > 1 else _paragraphs(lines)
 
 
-def _patches(lines: Sequence[str], language: str) -> List[Block]:
+def _patches(lines: Sequence[str]) -> List[Block]:
     """A diff: its files and, inside them, their hunks; what stands before the first file is a section."""
     files: List[Tuple[int, str]] = []
+    hunks: List[Tuple[int, str]] = []
     for at, line in enumerate(lines):
-        found = pattern("patch-file").match(line[:LONG_LINE]) if line[:5] in ("diff ", "Index") else None
-        if found or line[:4] == "--- " and lines[at + 1:at + 2] and lines[at + 1][:4] == "+++ " and not _headed(lines, at):
-            name = next((found[key] for key in "bcda" if found[key]), "") if found else lines[at + 1][4:].split("\t")[0]
-            files.append((at, name[2:] if not found and name[:2] == "b/" else name))
-    if not files or files[0][0]:
+        found = pattern("patch-file").match(line) if line[:5] in ("diff ", "Index") else None
+        bare = line[:4] == "--- " and lines[at + 1:at + 2] and lines[at + 1][:4] == "+++ " and not any(
+            above[:5] in ("diff ", "Index") for above in lines[max(0, at - 8):at])
+        if found or bare:
+            files.append((at, found[found.lastgroup or 0] if found else lines[at + 1][4:].split("\t")[0].replace("b/", "", 1)))
+        elif line[:2] == "@@":
+            hunks.append((at, f"{files[-1][1] if files else ''} {line[:_NAME]}"))
+    if files and files[0][0] or not files:
         files.insert(0, (0, next((line for line in lines if line.strip()), "")))
     out: List[Block] = []
+    places = [at for at, _ in hunks]
     for block in _sections(files, len(lines), "file"):
-        hunks = [(at, f"{block.name} {found[1]}") for at, found in (
-            (at, pattern("hunk-head").match(lines[at][:_WIDTH])) for at in range(block.start, block.end) if "@@" in lines[at][:6])
-            if found]
-        out += [block, *(hunk._replace(depth=1) for hunk in _sections(hunks, block.end, "hunk"))]
+        inner = hunks[bisect_right(places, block.start - 1):bisect_right(places, block.end - 1)]
+        out += [block, *_sections(inner, block.end, "hunk", depth=1)]
     return out if len(out) > 1 else []
 
 
-def _headed(lines: Sequence[str], at: int) -> bool:
-    """Whether the `---` line belongs to a `diff --git` header just above it."""
-    return any(line[:5] in ("diff ", "Index") for line in lines[max(0, at - 8):at])
-
-
-def _commits(lines: Sequence[str], language: str) -> List[Block]:
+def _commits(lines: Sequence[str]) -> List[Block]:
     """git log: one commit each, named by its hash and subject."""
-    found = [at for at, line in enumerate(lines) if line[:7] == "commit " and pattern("commit-row").match(line)]
-    named = [(at, lines[at][7:17] + " " + next((line.strip() for line in lines[at + 1:at + 8] if line[:4] == "    "), ""))
-             for at in found]
-    return _sections(named, len(lines)) if len(named) > 1 else _paragraphs(lines, language)
+    named = [(at, line[7:17] + " " + next((row.strip() for row in lines[at + 1:at + 8] if row[:4] == "    "), ""))
+             for at, line in enumerate(lines) if line[:7] == "commit " and pattern("commit").match(line)]
+    return _sections(named, len(lines)) if len(named) > 1 else _paragraphs(lines)
 
 
-def _folders(lines: Sequence[str], language: str) -> List[Block]:
+def _folders(lines: Sequence[str]) -> List[Block]:
     """A listing: consecutive entries of one folder; `dir:` headings of ls -R."""
     starts: List[Tuple[int, str]] = []
-    folder = None
     for at, line in enumerate(lines):
-        name = line.rstrip(": \r/") if line.rstrip().endswith(":") else line.rstrip("/\r").rpartition("/")[0]
-        if line.strip() and name != folder and (name or not line[:1].isspace() and "/" in line):
+        bare = line.rstrip()
+        name = bare[:-1] if bare.endswith(":") else bare.rstrip("/").rpartition("/")[0]
+        if name and (not starts or name != starts[-1][1]):
             starts.append((at, name))
-            folder = name
-    return _sections(starts, len(lines), "group") if len(starts) > 1 else _paragraphs(lines, language)
+    return _sections(starts, len(lines), "group") if len(starts) > 1 else _paragraphs(lines)
 
 
-def _paragraphs(lines: Sequence[str], language: str) -> List[Block]:
+def _paragraphs(lines: Sequence[str]) -> List[Block]:
     """Marker lines (`COMMAND:`, bars, tracebacks, headings) and paragraphs; chunks of 50 lines where there are none."""
+    bar = pattern("bar-only").match
     starts = [0]
     for at in range(1, len(lines)):
         line = lines[at]
         if line.strip() and (not lines[at - 1].strip() or not line[0].isspace() and pattern("section-mark").match(line[:_WIDTH])):
-            if not pattern("bar-only").match(lines[starts[-1]][:_WIDTH]) or at - starts[-1] >= _SECTION:
-                starts.append(at)
+            # a bar belongs to what it stands over
+            starts += [at] if at - starts[-1] >= _SECTION or not bar(lines[starts[-1]][:_WIDTH]) else []
     if len(starts) < 2:
         starts = list(range(0, len(lines), _CHUNK)) if len(lines) >= 2 * _CHUNK else []
-    named = [(at, next((line for line in lines[at:at + _SECTION] if not pattern("bar-only").match(line[:_WIDTH])), lines[at])[:_WIDTH])
-             for at in starts]
+    named = [(at, next((line for line in lines[at:at + _SECTION] if not bar(line[:_WIDTH])), lines[at])[:_WIDTH]) for at in starts]
     found = _sections(named, len(lines), least=_SECTION)
     return found if len(found) > 1 else []
 
 
-# How the shapes that are not code are cut; the rest by marker lines and paragraphs.
-_SECTIONS_OF: Dict[str, Callable[[Sequence[str], str], List[Block]]] = {
+_SECTIONS_OF: Dict[str, Callable[[Sequence[str]], List[Block]]] = {
     "docs": _headings, "report": _headings, "web": _headings, "config": _keys, "json": _keys, "search": _groups,
-    "diff": _patches, "git-log": _commits, "tree": _folders, "filelist": _folders,
-    "table": lambda lines, language: [],
-}
+    "diff": _patches, "git-log": _commits, "tree": _folders, "filelist": _folders, "table": lambda lines: [],
+}  # the rest: by marker lines and paragraphs
 
 
 # ---------------------------------------------------------------- terms and names
