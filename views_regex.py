@@ -831,10 +831,13 @@ def programs(command: str) -> List[str]:
     return [name for name in found if name.split(" ")[0] not in _QUIET] or found
 
 
-def bounded(command: str) -> bool:
-    """Whether the agent cut a command's output itself to at most 400 lines: `| head -N`, `| tail`, `sed -n 'a,bp'`."""
+def bounded(tool: str, args: Mapping[str, Any]) -> bool:
+    """Whether the agent cut the output itself to at most 400 lines: a read's limit, `| head -N`, `| tail`, `sed -n 'a,bp'`."""
+    limit = args.get("limit")
+    if tool == "read":
+        return isinstance(limit, int) and 0 < limit <= _BOUND
     total = 0
-    for stages in _loose(command):
+    for stages in _loose(str(args.get("command") or "")):
         if _program(stages[0])[0] not in _QUIET:
             parsed = _stage([_unquoted(word) for word in stages[-1] if word[:2] != "2>"])
             if parsed is None:
@@ -844,14 +847,14 @@ def bounded(command: str) -> bool:
     return 0 < total <= _BOUND
 
 
-def named_files(args: Mapping[str, Any]) -> List[str]:
+def named_files(tool: str, args: Mapping[str, Any]) -> List[str]:
     """The single files that a call names by its path, or a command in its words; folders and globs are none.
 
     A word counts when its last part has an extension. A search's pattern and the values of options do not count.
     """
     value = args.get("paths") or args.get("path") or ""
     words = [str(word) for word in value] if isinstance(value, (list, tuple)) else [str(value)]
-    for stages in _loose(str(args.get("command") or "")):
+    for stages in _loose(str(args.get("command") or "") if tool == "bash" else ""):
         program, rest = _program(stages[0])
         plain = [word for at, word in enumerate(rest) if word[:1] != "-" and (not at or rest[at - 1] not in _VALUED)]
         pattern_first = program in _PROGRAMS["search"].split(",") and "-e" not in rest
