@@ -18,6 +18,22 @@ from __future__ import annotations
 import os
 import sys
 
+
+def gate(data: bytes) -> bytes:
+    """What a host wrote to `hook`; the process ends here when no result in it can be large enough to be shortened.
+
+    A hook runs after every call of a tool: nothing is parsed and nothing imported before the bytes are counted. JSON
+    has at least a byte a character, and a text of n tokens has more than 4 (n - 1) characters.
+    """
+    least = os.environ.get("JEV_LENS_PRESEND_MIN_TOKENS", "")
+    small = len(data) <= 4 * (int(least) if least.isdigit() else 1200) - 4
+    if small and data[:1] == b"{" and data.rstrip()[-1:] == b"}" and (b"tool_resp" in data or b"toolResu" in data):
+        os._exit(0)  # nothing was printed, so there is nothing to flush
+    return data
+
+
+PAYLOAD = gate(sys.stdin.buffer.read()) if __name__ == "__main__" and sys.argv[1:] == ["hook"] else b""
+
 import collections
 import contextlib
 import json
@@ -26,7 +42,8 @@ import threading
 import time
 from dataclasses import dataclass, field, fields, replace
 from typing import (
-    TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple, Union
+    TYPE_CHECKING, Any, Callable, Container, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple,
+    Union
 )
 
 if TYPE_CHECKING or not __package__:  # a script, or installed; a type checker knows no other place
@@ -485,12 +502,17 @@ _JUDGE_RULES: Dict[str, str] = {
 _PATTERNS: Dict[str, Any] = {}
 
 
-def _says(rule: str, text: str) -> bool:
-    """Whether the first 20,000 characters of a text match a rule of _JUDGE_RULES (compiled on first use)."""
-    if rule not in _PATTERNS:
+def _rule(rules: Mapping[str, str], name: str) -> Any:
+    """A pattern of a table, compiled on first use."""
+    if name not in _PATTERNS:
         import re
-        _PATTERNS[rule] = re.compile(_JUDGE_RULES[rule])
-    return _PATTERNS[rule].search(text[:20_000]) is not None
+        _PATTERNS[name] = re.compile(rules[name])
+    return _PATTERNS[name]
+
+
+def _says(rule: str, text: str) -> bool:
+    """Whether the first 20,000 characters of a text match a rule of _JUDGE_RULES."""
+    return _rule(_JUDGE_RULES, rule).search(text[:20_000]) is not None
 
 
 def _odds(p: float) -> float:
@@ -1487,9 +1509,10 @@ class DirectoryStore:
                 return
             with open(stamp, "wb"):
                 os.utime(stamp, (now, now))
-            for entry in os.scandir(os.path.join(self.path, "outputs")):
-                if now - entry.stat().st_mtime > self._keep:
-                    os.unlink(entry.path)
+            for folder in ("outputs", "sessions"):
+                for entry in os.scandir(os.path.join(self.path, folder)):
+                    if now - entry.stat().st_mtime > self._keep:
+                        os.unlink(entry.path)
         except OSError:
             return
 
@@ -1526,18 +1549,22 @@ def append_private(target: str, event: Mapping[str, Any]) -> None:
         os.close(handle)
 
 
-def read_jsonl(path: str) -> List[Dict[str, Any]]:
-    """The JSON objects of a file, a line each; torn or foreign lines are skipped, a missing file is empty."""
+def read_jsonl(path: str, last: int = 0, first: int = -1) -> List[Dict[str, Any]]:
+    """The JSON objects of a file, a line each; torn or foreign lines are skipped, a missing file is empty.
+
+    last, first: only its last or its first so many bytes.
+    """
     found = []
     try:
         with open(path, "rb") as file:
-            lines = file.read().split(b"\n")
+            start = file.seek(max(0, file.seek(0, os.SEEK_END) - last) if last else 0)
+            lines = file.read(first).split(b"\n")[1 if start else 0:]
     except OSError:
         return []
     for line in lines:
         try:
             event = json.loads(line or b"0")
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(event, dict):
             found.append(event)
@@ -1755,11 +1782,15 @@ class Lens:
         self.remember = remember
         self.gutter = bool(gutter)
         self.footer: Optional[Callable[[Seen], str]] = None if footer is False else (footer or default_footer)
-        self.session_id = session or ""
+        self.session_id, self.call_id = session or "", ""
         self.session = Session()
+        self._fold = Fold(self)
         self._lock = threading.RLock()
+        self._counted: Set[Tuple[str, int]] = set()
         self._counts: Dict[str, int] = {"considered": 0, "shortened": 0, "before": 0, "after": 0, "recalls": 0,
                                         "sent": 0, "cut": 0}
+        if session:
+            self.resume()
 
     # ------------------------------------------------ seeing
 
@@ -1772,18 +1803,25 @@ class Lens:
         that is how the session learns.
         """
         with self._lock:
-            try:
-                seen = self._see(self.session, output, tool, args, task, latest, said, is_error)
-            except Exception as error:  # the promise of `see`: whatever happens, the agent gets its output
-                seen = _full(output, "fault: " + type(error).__name__)
-            try:
-                self._count(seen, tool)
-            except Exception:  # a full disk must not cost the result
-                pass
+            seen = self._try(self.session, output, tool, args, task, latest, said, is_error)
+            self._journal([seen.text if seen.id else output, tool, args, task, latest, said, is_error])
             return seen
 
+    def _try(self, session: Session, output: str, *call: Any, count: bool = True) -> Seen:
+        try:
+            seen = self._see(session, output, *call)
+        except Exception as error:  # the promise of `see`: whatever happens, the agent gets its output
+            seen = _full(output, "fault: " + type(error).__name__)
+        try:
+            if count:
+                self._count(seen, call[0])
+        except Exception:  # a full disk must not cost the result
+            pass
+        return seen
+
     def _see(self, session: Session, output: str, tool: str, args: Optional[Mapping[str, Any]], task: str,
-             latest: str, said: str, is_error: bool) -> Seen:
+             latest: str, said: str, is_error: bool, learn: bool = False) -> Seen:
+        """One result; `learn`: it was sent as it stands, only take it in."""
         if not isinstance(output, str):
             return _full(output, "not-text")
         name, known = canonical(tool, args)
@@ -1791,10 +1829,13 @@ class Lens:
         doc = views.read(output, name, known)
         case = Case(task, latest, said, name, known, is_error, doc, session,
                     views.terms(task, latest, said, known))
-        why = self._exempt(case)
+        why = "learned" if learn else self._exempt(case)
         seen = _full(output, why, doc) if why else self._shorten(case)
         text = seen.text if not why else output
-        session.learn(case, text, [line - 1 for line in seen.kept] if seen.id else None)
+        kept = [line - 1 for line in seen.kept] if seen.id else None
+        if why and is_view(output):
+            case, kept = as_sent(case, self.store)
+        session.learn(case, text, kept)
         return seen
 
     def _exempt(self, case: Case) -> str:
@@ -1808,6 +1849,8 @@ class Lens:
             return "own-edit"
         if is_recall(case.tool, case.args):
             return "recall"
+        if is_view(doc.text):
+            return "view"
         if excluded(settings.exclude, case.tool, case.args):
             return "excluded"
         return ""
@@ -1970,6 +2013,54 @@ class Lens:
         """The conversation was compacted: the model no longer has what was sent before."""
         with self._lock:
             self.session.forget()
+            self._journal(None)
+
+    def resume(self, known: Container[str] = ()) -> None:
+        """Learn what this session was sent according to its journal, but for the calls `known`."""
+        for event in read_jsonl(self._journal_file(), SESSION_TAIL):
+            call = event.get("see")
+            if call is None:
+                self.session.forget()
+            elif event.get("call") not in known:
+                with contextlib.suppress(Exception):  # an entry of another version
+                    self._see(self.session, *(call + [True]))
+
+    def _journal_file(self) -> str:
+        folder = getattr(self.store, "path", "") if self.session_id else ""
+        return os.path.join(folder, "sessions", digest(self.session_id)[:24] + ".jsonl") if folder else ""
+
+    def _journal(self, call: Any) -> None:
+        """Tell later processes of this session what was sent (None: it was compacted)."""
+        path = self._journal_file()
+        # without a journal the next process only sends once more what is known
+        with contextlib.suppress(OSError, TypeError, ValueError):
+            if path and len(call[0] if call else "") < SESSION_TAIL // 4:
+                os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+                if os.path.isfile(path) and os.path.getsize(path) > JOURNAL_MAX:
+                    os.unlink(path)
+                append_private(path, {"call": self.call_id, "see": call})
+
+    def messages(self, messages: Iterable[Any], shape: str = "openai") -> List[Any]:
+        """The list with its large tool results shortened: a new list, nothing else in it changed.
+
+        shape: openai (chat), responses, anthropic or gemini. A result's bytes depend only on what stands before it in
+        this list, so the same list gives the same bytes on every call; the last list's views are kept, so that a list
+        that has only grown costs its new messages. Raises JevlensError for another shape.
+        """
+        import copy
+        if shape not in SHAPES:
+            raise JevlensError(f"messages: shape {str(shape)[:40]!r}: use one of {', '.join(SHAPES)}")
+        with self._lock:
+            found = list(messages)
+            marks = [hash(repr(message)) for message in found]
+            if self._fold.marks != marks[:len(self._fold.marks)]:
+                self._fold = Fold(self)
+            fold = self._fold
+            for message, mark in zip(found[len(fold.marks):], marks[len(fold.marks):]):
+                new = fold.add(message)
+                fold.sent.append(None if new is message else new)
+                fold.marks.append(mark)
+            return [old if new is None else copy.deepcopy(new) for old, new in zip(found, fold.sent)]
 
     def used(self, input_tokens: int, cache_read_tokens: int = 0) -> None:
         """Feed one model call: its uncached and its cached input tokens."""
@@ -2090,7 +2181,420 @@ def open_store(store: Any, settings: Settings) -> Any:
 
 # ---------------------------------------------------------------- message lists
 
+SHAPES = ("openai", "responses", "anthropic", "gemini")
+TEXT_TYPES = ("text", "input_text", "output_text", None)  # of parts whose `text` is text; None: Gemini's have no type
+CALL_TYPES = ("tool_use", "server_tool_use", "mcp_tool_use", "function_call", "custom_tool_call", "local_shell_call")
+ANSWERS = ("functionResponse", "function_response")  # Gemini's results, as JSON and as its SDK writes them
+ANSWER_KEYS = ("output", "error", "result", "content", "text", "stdout", "stderr")  # what is text in those
+ASSISTANT = ("assistant", "model")
+# How messages begin that a host wrote in the user's name: Claude Code, Codex
+NOISE = ("<command-", "<local-command-", "<task-notification", "<bash-", "<system-reminder", "<environment_context")
+COMPACTED = "This session is being continued from a previous conversation"  # Claude Code's summary message
+VIEW_TAIL = 1200  # characters at the end of a view that hold its footer, and what a host may print after it
+_VIEW_RULES = {"marker": rf"(?m)^(?: *\d+[\t→])?{views.MARK} \+?\d[\d,+-]*(?: .*)?$", "id": r"\br[0-9a-f]{11,64}\b"}
+
+
+def is_view(text: str) -> bool:
+    """Whether a text is a view of ours: it has the footer, or a marker line."""
+    return "[jevlens " in text[-VIEW_TAIL:] or (views.MARK in text and bool(_rule(_VIEW_RULES, "marker").search(text)))
+
+
+def as_sent(case: Case, store: Any) -> Tuple[Case, List[int]]:
+    """What a view shows: the case with the stored output, and its lines that stand in the view; none if not stored."""
+    ids = _rule(_VIEW_RULES, "id").findall(case.doc.text[-VIEW_TAIL:])
+    record = store.get(ids[-1]) if ids else None
+    if record is None:
+        return case, []
+    doc = views.read(unpack(record), case.tool, case.args)
+    sent = {*case.doc.lines, *case.doc.bare, *(line.partition("│ ")[2] for line in case.doc.bare)}
+    return case._replace(doc=doc), [at for at, line in enumerate(doc.lines) if line in sent or doc.bare[at] in sent]
+
+
+def _get(item: Any, *keys: str) -> Any:
+    """The first of these fields that a message or part has, be it a dict or an SDK's object; None for none."""
+    found = (item.get(key) if isinstance(item, Mapping) else getattr(item, key, None) for key in keys)
+    return next((value for value in found if value is not None), None)
+
+
+def parsed(args: Any) -> Any:
+    """The arguments of a call, which some hosts give as JSON text; another text is all there is, a command or a patch."""
+    try:
+        return json.loads(args) if isinstance(args, str) else args
+    except ValueError:
+        return {"input": args, "command": args}
+
+
+def swapped(value: Any, change: Callable[[str], str], keys: Sequence[str] = ()) -> Any:
+    """The content of a result with each of its texts changed (of a dict, those under `keys`), the rest as it is."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, list):
+        return [{**part, "text": change(part["text"])} if isinstance(part, Mapping) and part.get("type") in TEXT_TYPES
+                and isinstance(part.get("text"), str) else part for part in value]
+    if isinstance(value, Mapping) and keys:
+        return {key: swapped(inner, change) if key in keys else inner for key, inner in value.items()}
+    return value
+
+
+class Fold:
+    """One pass over a message list: what was said and called so far, and what was sent of the results.
+
+    Messages, calls and results are told apart by their form, so the four shapes share one walk. learn: the results
+    stand as they were sent; they are only taken in.
+    """
+
+    def __init__(self, lens: "Lens", learn: bool = False) -> None:
+        self.lens, self.learn, self.session = lens, learn, Session()
+        self.calls: Dict[Any, List[Tuple[str, Any]]] = {}
+        self.task = self.latest = self.said = self.reply = ""
+        self.marks: List[int] = []
+        self.sent: List[Any] = []
+
+    def add(self, item: Any, role: str = "") -> Any:
+        """Take in the next message, or a part of one; returns it, or a copy with its results shortened."""
+        try:
+            return self._add(item, role)
+        except Exception:  # what has a form that nobody foresaw is sent as it is
+            return item
+
+    def _add(self, item: Any, role: str) -> Any:
+        kind, own, text = str(_get(item, "type")), _get(item, "role"), _get(item, "text")
+        if kind == "tool_result" or own in ("tool", "function") and _get(item, "parts") is None:
+            return self._result(item, "content")
+        if kind.endswith("_call_output") or role == "response":
+            return self._result(item, role or "output")
+        if kind == "compaction":
+            self.session.forget()
+        calls = (*(_get(item, "tool_calls") or ()), _get(item, "function_call", "functionCall"))
+        calls = (item,) if kind in CALL_TYPES else tuple(call for call in calls if call is not None)
+        if own in ASSISTANT or calls:  # what is said before a call belongs to it, also where every part is a message
+            reply = (_get(item, "id") if kind == "message" else None) or self.reply or "reply"
+            self.said, self.reply = self.said if reply == self.reply else "", reply
+        if isinstance(text, str) and not _get(item, "thought"):
+            self._hear(role, text)
+        new: Dict[str, Any] = {}
+        for key in ("content", "parts") if own else ANSWERS:
+            value = _get(item, key)
+            if isinstance(value, str):
+                self._hear(own, value)
+            elif isinstance(value, list):
+                new[key] = [self.add(part, own) for part in value]
+            elif value is not None:
+                new[key] = self.add(value, "response")
+        for call in calls:
+            self._call(call)
+        return {**item, **new} if any(new[key] != _get(item, key) for key in new) else item
+
+    def _hear(self, role: str, text: str) -> None:
+        if role in ASSISTANT:
+            self.said = f"{self.said}\n{text}".strip()
+        elif role == "user" and text.startswith(COMPACTED):
+            self.session.forget()
+        elif role == "user" and text.strip() and not text.startswith(NOISE):
+            self.task, self.latest, self.reply = self.task or text, text, ""
+
+    def _call(self, call: Any) -> None:
+        what = _get(call, "function", "custom") or call
+        name, args = _get(what, "name"), _get(what, "arguments", "input", "args", "action")
+        made = (str(name or "bash"), parsed(args))  # only a local shell's call has no name
+        self.calls.setdefault(_get(call, "call_id", "id") or name, []).append(made)
+
+    def _result(self, item: Any, key: str) -> Any:
+        """A result with its texts shortened; the same object when none is."""
+        id = _get(item, "tool_call_id", "call_id", "tool_use_id", "id", "name")
+        queue = self.calls.get(id) or [(str(_get(item, "name") or ""), {})]
+        name, args = queue.pop(0) if len(queue) > 1 else queue[0]
+        old = _get(item, key)
+        failed = bool(_get(item, "is_error") or key == "response" and _get(old, "error"))
+        call = (name, args, self.task, self.latest, self.said, failed)
+        if self.reply == "reply" or key == "output":  # Claude Code's transcripts have results within a reply
+            self.reply = ""
+
+        def change(text: str) -> str:
+            """The text to send."""
+            if self.learn:
+                return self.lens._see(self.session, text, *call, learn=True).text
+            known = len(self.lens._counted)
+            self.lens._counted.add((str(id), hash(text)))
+            return self.lens._try(self.session, text, *call, count=known < len(self.lens._counted)).text
+
+        new = swapped(old, change, ANSWER_KEYS) if isinstance(item, Mapping) else old
+        return item if new == old else {**item, key: new}
+
+
 # ---------------------------------------------------------------- hook, MCP, filter, status line
+
+SESSION_TAIL = 4_000_000  # bytes of a transcript or journal that are read: hours of work, about a second of ours
+SESSION_HEAD = 300_000  # bytes at a transcript's start in which the first request stands
+JOURNAL_MAX = 16_000_000  # bytes; a longer journal starts anew
+PAYLOAD_MAX = 64_000_000  # bytes of a hook's input or of an output on disk; more is left to the host
+HOOK_NOTES = {  # what a footer adds for a host that changes what the model sees
+    "Read": "; numbers before │ are the file's",  # Claude Code counts the view's own lines in front of them
+    "codex": "; exit status not known here",  # its hook does not tell, and a replacement loses the line that did
+}
+# our own tools stay out; anchored, since Claude Code searches for the expression
+CLAUDE_MATCHER = "^(Bash|Read|Grep|Glob|WebFetch|Agent|mcp__(?!(plugin_lens_)?lens__).*)$"
+MCP_VERSIONS = ("2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")  # the first has no handshake
+MCP_META = "io.modelcontextprotocol/"
+MCP_WORKERS = 4  # calls of tools that run at once; everything else is answered in between
+_RECALL_ARGS = {"id": "the id in the footer of the view", "lines": "40-90, 40, 40-, -90, or several with commas",
+                "pattern": "a text, or /regex/ (any case; 2 lines around)", "block": "a function, class, section … "
+                "by name", "cursor": "the next page, as a page names it"}
+
+
+def read_transcript(lens: Lens, path: str, agent: str = "") -> Tuple[Fold, bool]:
+    """What a Claude Code or Codex transcript tells, and whether the model still has everything that it tells.
+
+    Read are the last SESSION_TAIL bytes, and of what is before them the first request.
+    """
+    fold = Fold(lens, True)
+    whole = not os.path.isfile(path) or os.path.getsize(path) <= SESSION_TAIL
+    start = [] if whole else [record for record in read_jsonl(path, first=SESSION_HEAD)
+                              if record.get("type") == "user" and "toolUseResult" not in record]
+    for record in start + read_jsonl(path, SESSION_TAIL):
+        if record.get("subtype") == "compact_boundary" or record.get("isCompactSummary"):
+            whole = False
+            fold.session.forget()
+        elif record.get("type") == "response_item":
+            fold.add(record.get("payload"))
+        elif record.get("type") in ("user", "assistant") and not record.get("isMeta"):
+            if agent or not record.get("isSidechain"):
+                fold.add(record.get("message"))
+    return fold, whole
+
+
+def claude_response(response: Any, change: Callable[[str], str]) -> Any:
+    """A copy of Claude Code's `tool_response` with its text changed and its form kept (another form is ignored).
+
+    Raises OSError when the whole output, which Claude Code put into a file, cannot be read.
+    """
+    if not isinstance(response, Mapping):
+        return swapped(response, change)
+    new = {key: value for key, value in response.items() if not key.startswith("persistedOutput")}
+    path, file = response.get("persistedOutputPath"), new.get("file")
+    if isinstance(file, Mapping):
+        text = change(file["content"]) if new.get("type") == "text" else ""
+        new["file"] = {**file, "content": text, "numLines": text.count("\n") + 1} if text else file
+    elif new.get("filenames") and not new.get("content"):
+        new["filenames"] = change("\n".join(new["filenames"])).split("\n")
+    elif path and not new.get("isImage"):
+        new["stdout"] = change(read_text(path) if os.path.getsize(path) < PAYLOAD_MAX else "")
+    elif not new.get("isImage"):
+        return swapped(new, change, ("stdout", "content", "result"))
+    return new
+
+
+def hook_reply(host: str, event: Mapping[str, Any], change: Callable[[str], str]) -> Dict[str, Any]:
+    """A host's way to say: this instead of the result. Raises LookupError or TypeError where there is no text."""
+    if host == "copilot":
+        result = event["toolResult"]
+        return {"modifiedResult": {**result, "textResultForLlm": change(result["textResultForLlm"])}}
+    response = event["tool_response"]
+    if host == "codex":  # one text stands for all parts, so a result with an image stays as it is
+        parts = [response] if isinstance(response, str) else [part["text"] for part in response["content"]]
+        return {"continue": False, "stopReason": "\n".join(change(part) for part in parts)}
+    return {"hookSpecificOutput": {"hookEventName": "PostToolUse",
+                                   "updatedToolOutput": claude_response(response, change)}}
+
+
+def hook(data: bytes, store: Any, settings: Settings) -> Tuple[str, str]:
+    """(what to print, why not) for one hook call; where nothing is printed the host keeps its own result.
+
+    Claude Code (PostToolUse), Codex and Copilot CLI are told apart by the form of the input.
+    """
+    event = json.loads(data) if len(data) <= PAYLOAD_MAX else None
+    if not isinstance(event, dict):
+        return "", "not an object, or too large"
+    if event.get("cursor_version") or os.environ.get("CURSOR_VERSION"):
+        return "", "Cursor takes no replacement"
+    claude = event.get("hook_event_name") == "PostToolUse" and "tool_response" in event
+    host = "codex" if claude and "turn_id" in event else "claude" if claude else "copilot"
+    if not claude and "toolResult" not in event:
+        return "", "unknown host"
+    tool, args = str(_get(event, "tool_name", "toolName")), parsed(_get(event, "tool_input", "toolArgs"))
+    sizes = [0]
+    hook_reply(host, event, lambda text: sizes.append(tokens(text)) or text)  # type: ignore[func-returns-value]
+    if canonical(tool, None)[0] in ("edit", "write") or max(sizes) < settings.min_tokens:
+        return "", ""  # nothing large: the session is not even read
+    note = HOOK_NOTES.get(tool if host == "claude" else host, "")
+    lens = Lens("auto", store, settings, gutter=host == "claude" and tool == "Read",
+                footer=lambda seen: default_footer(seen)[:-1] + note + "]")
+    fold = _recollect(lens, event)
+    changed: List[bool] = []
+
+    def change(text: str) -> str:
+        """The text to send."""
+        seen = lens.see(text, tool, args, fold.task, fold.latest, fold.said)
+        changed.append(seen.view != "full")
+        return seen.text
+
+    reply = hook_reply(host, event, change)
+    return json.dumps(reply) if any(changed) else "", ""
+
+
+def _recollect(lens: Lens, event: Mapping[str, Any]) -> Fold:
+    """Give a hook's lens the session so far: from the transcript, and from the journal what is not in there."""
+    agent, path = str(event.get("agent_id") or ""), str(event.get("transcript_path") or "")
+    if agent:  # a sub-agent knows what stands in its own file
+        path = os.path.join(os.path.splitext(path)[0], "subagents", f"agent-{agent}.jsonl")
+    lens.session_id = str(_get(event, "session_id", "sessionId") or "") + (agent and "/" + agent)
+    lens.call_id = str(event.get("tool_use_id") or "")
+    fold, whole = read_transcript(lens, path, agent)
+    lens.session = fold.session
+    if whole:
+        lens.resume(fold.calls)
+    return fold
+
+
+def cmd_hook(args: Any) -> int:
+    """Answer one hook call; always exits 0, and prints nothing when nothing changes."""
+    if args.print_config:
+        print(json.dumps(host_config(args.print_config), indent=2))
+        return 0
+    settings = Settings.load(os.environ)
+    store = _own_store(settings)
+    try:
+        text, why = hook(PAYLOAD or sys.stdin.buffer.read(), store, settings)
+    except Exception as error:  # a hook that fails costs the agent its result in some hosts
+        text, why = "", f"fault: {type(error).__name__}"
+    if why:
+        with contextlib.suppress(OSError):  # the log is a service
+            store.log({"event": "hook", "reason": why})
+    print(text, end="")
+    return 0
+
+
+def host_config(host: str) -> Dict[str, Any]:
+    """The settings to paste for a host, with this interpreter and this file."""
+    import shlex
+    program = [sys.executable, "-E", "-s", os.path.abspath(__file__)]
+    line = " ".join(map(shlex.quote, program))
+    if host == "copilot":
+        return {"version": 1, "hooks": {"postToolUse": [{"type": "command", "bash": line + " hook", "timeoutSec": 15}]}}
+    entry: Dict[str, Any] = {"type": "command", "command": line + " hook", "timeout": 15}
+    if host == "codex":
+        return {"hooks": {"PostToolUse": [{"matcher": "*", "hooks": [entry]}]}}
+    entry.update(command=program[0], args=[*program[1:], "hook"])
+    server = {"mcpServers": {"lens": {"command": program[0], "args": [*program[1:], "mcp"], "alwaysLoad": True}}}
+    print(f"jevlens: for recall, in .mcp.json: {json.dumps(server)}", file=sys.stderr)
+    return {"hooks": {"PostToolUse": [{"matcher": CLAUDE_MATCHER, "hooks": [entry]}]}, "bashOutputMaxChars": 128_000,
+            "statusLine": {"type": "command", "command": line + " statusline"}}
+
+
+def mcp_tools() -> List[Dict[str, Any]]:
+    """The tools, in a fixed order; recall's answer is text only, since hosts show a structured one as JSON."""
+    words = {name: {"type": "string", "description": text} for name, text in _RECALL_ARGS.items()}
+    rows: Sequence[Tuple[str, str, Mapping[str, Any], Sequence[str]]] = (
+        ("recall", "Get back lines that a shortened tool result left out (see its footer).", words, ["id"]),
+        ("stats", "How many tokens of tool results jevlens kept out, and how often.", {}, []))
+    return [{"name": name, "description": text, "annotations": {"readOnlyHint": True},
+             "inputSchema": {"type": "object", "properties": properties, "required": required},
+             "_meta": {"anthropic/maxResultSizeChars": 2 * PAGE_CHARS}}  # a page with its gutter stays out of files
+            for name, text, properties, required in rows]
+
+
+def mcp_call(lens: Lens, name: str, args: Mapping[str, Any]) -> Dict[str, Any]:
+    """The result of tools/call; a bad id, range or pattern is a result too, so that the model reads why."""
+    given = {key: str(args[key]) for key in _RECALL_ARGS if args.get(key) not in (None, "")}
+    try:
+        recalled = lens.recall(given.pop("id", ""), **given) if name == "recall" else ""
+        text, failed = recalled or json.dumps(log_stats(lens.store.events())), False
+    except Exception as error:
+        text, failed = str(error), True
+    return {"content": [{"type": "text", "text": text}], "isError": failed}
+
+
+def mcp_answer(lens: Lens, request: Any) -> Optional[Dict[str, Any]]:
+    """The answer to one JSON-RPC message, None where none is due. Both eras: with `initialize`, and without."""
+    if not isinstance(request, dict) or not isinstance(request.get("method", ""), str):
+        return mcp_error(None, -32600, "one request object a line")
+    id, method, params = request.get("id"), request.get("method"), request.get("params") or {}
+    if method is None or id is None:
+        return None  # a notification, or an answer to nothing that we asked
+    if not isinstance(params, dict) or not isinstance(params.get("_meta") or {}, dict):
+        return mcp_error(id, -32602, "params: an object")
+    version = (params.get("_meta") or {}).get(MCP_META + "protocolVersion")
+    if version not in (None, MCP_VERSIONS[0]):
+        return mcp_error(id, -32022, "protocol version", {"supported": list(MCP_VERSIONS[:1]), "requested": version})
+    info = {"name": "jevlens", "version": __version__}
+    tools: Dict[str, Any] = {"capabilities": {"tools": {}}}
+    asked, name, args = (params.get(key) for key in ("protocolVersion", "name", "arguments"))
+    rows: Dict[str, Callable[[], Dict[str, Any]]] = {
+        "initialize": lambda: {"protocolVersion": asked if asked in MCP_VERSIONS[1:] else MCP_VERSIONS[1], **tools,
+                               "serverInfo": info},
+        "server/discover": lambda: {"supportedVersions": list(MCP_VERSIONS), **tools},
+        "ping": lambda: {},
+        "tools/list": lambda: {"tools": mcp_tools()},
+        "tools/call": lambda: mcp_call(lens, str(name), args if isinstance(args, dict) else {}),
+    }
+    if method not in rows or method == "tools/call" and name not in ("recall", "stats"):
+        return mcp_error(id, -32602 if method in rows else -32601, f"unknown {name if method in rows else method}")
+    result = rows[method]()
+    if version or method == "server/discover":
+        result.update({"resultType": "complete", "_meta": {MCP_META + "serverInfo": info}})
+        if method != "tools/call":
+            result.update({"ttlMs": 3_600_000, "cacheScope": "public"})  # the tools change only with the program
+    return {"jsonrpc": "2.0", "id": id, "result": result}
+
+
+def mcp_error(id: Any, code: int, message: str, data: Any = None) -> Dict[str, Any]:
+    """A JSON-RPC error."""
+    return {"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message, **({"data": data} if data else {})}}
+
+
+def mcp_serve(lens: Lens, lines: Iterable[bytes], write: Callable[[str], object]) -> None:
+    """Answer JSON-RPC messages, one a line, until the input ends; a call of a tool does not hold up what follows."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    def answer(line: bytes) -> None:
+        """Write the answer to one line."""
+        try:
+            reply = mcp_answer(lens, json.loads(line))
+        except (ValueError, RecursionError):
+            reply = mcp_error(None, -32700, "not JSON")
+        if reply is not None:
+            write(json.dumps(reply) + "\n")
+
+    with ThreadPoolExecutor(MCP_WORKERS) as pool:
+        for line in lines:
+            if b'"tools/call"' in line:
+                pool.submit(answer, line)
+            elif line.strip():
+                answer(line)
+
+
+def cmd_mcp(args: Any) -> int:
+    """Serve recall and stats over standard input and output."""
+    lock = threading.Lock()
+
+    def write(line: str) -> None:
+        """One line at a time."""
+        with lock:
+            print(line, end="", flush=True)
+
+    mcp_serve(Lens("local", _own_store(_settings())), sys.stdin.buffer, write)
+    return 0
+
+
+def cmd_filter(args: Any) -> int:
+    """Shorten what comes through a pipe."""
+    settings = _settings()
+    lens = Lens("auto", _own_store(settings), settings, footer=_shell_footer)
+    text = read_text("-")
+    seen = lens.see(text, "bash", {"command": args.command}, args.task or "")
+    write_text(seen.text if seen.text is text else seen.text + "\n")
+    return 0
+
+
+def cmd_statusline(args: Any) -> int:
+    """One line about the session of Claude Code's status line input, or about all sessions."""
+    session = _get(parsed(read_text("-")), "session_id")
+    rows = read_jsonl(os.path.join(_own_store(_settings()).path, "log.jsonl"), SESSION_TAIL)
+    total = log_stats(row for row in rows if not session or str(row.get("session")).split("/")[0] == session)
+    print(f"jevlens kept out {total['share']:.0%}: {total['shortened']} of {total['considered']} results shortened, "
+          f"{total['recalls']} recalls")
+    return 0
+
 
 # ---------------------------------------------------------------- command line
 
@@ -2311,6 +2815,13 @@ COMMANDS: Dict[str, Tuple[Callable[[Any], int], str, Tuple[Tuple[str, Dict[str, 
     "diff": (cmd_diff, "the original with what the model did not get marked", (
         ("id", {"nargs": "?", "metavar": "ID"}), ("--sent", {"action": "store_true", "help": "what was sent instead"}),
         ("--html", {"metavar": "F", "help": "write one self-contained page"}))),
+    "hook": (cmd_hook, "answer a coding agent's hook: one JSON object on standard input; always exits 0", (
+        ("--print-config", {"choices": ("claude", "codex", "copilot"), "help": "print the settings to paste"}),)),
+    "mcp": (cmd_mcp, "serve recall and stats to an agent: MCP over standard input and output", ()),
+    "filter": (cmd_filter, "shorten a pipe: cmd 2>&1 | jevlens.py filter (the pipe's exit status is then not cmd's; "
+               "set -o pipefail keeps it, and a cd in cmd is lost)", (
+                   ("--command", {"metavar": "C", "default": "", "help": "the command before the pipe"}), _TASK)),
+    "statusline": (cmd_statusline, "one line for Claude Code's status line: what was kept out", ()),
 }
 
 

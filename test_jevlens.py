@@ -1460,8 +1460,668 @@ def test_without_a_key_neither_ssl_nor_urllib_is_imported(tmp_path: pathlib.Path
 
 # ================================================================ message lists
 
+# A log of 400 lines that no view can do without leaving lines out; PNG stands for an image that must pass through.
+LONG = "\n".join(f"step {n}: compiled module_{n * 7919 % 1000} in {n % 7} ms" for n in range(400))
+PNG = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
+RUN_ARGS = {"command": "make -j4"}
+
+
+def openai_list(text: str) -> List[Dict[str, Any]]:
+    call = {"id": "c1", "type": "function", "function": {"name": "bash", "arguments": json.dumps(RUN_ARGS)}}
+    return [
+        {"role": "system", "content": "You are terse."},
+        {"role": "user", "content": "Build it."},
+        {"role": "assistant", "content": "I build.", "tool_calls": [call, {**call, "id": "c2"}]},
+        {"role": "tool", "tool_call_id": "c1", "content": text},
+        {"role": "tool", "tool_call_id": "c2", "content": [{"type": "text", "text": text}, {"type": "text", "text": ""}]},
+    ]
+
+
+def responses_list(text: str) -> List[Dict[str, Any]]:
+    image = {"type": "input_image", "image_url": "data:image/png;base64,iVBORw0KGgo="}
+    return [
+        {"role": "user", "content": [{"type": "input_text", "text": "Build it."}]},
+        {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA"},
+        {"type": "message", "id": "m", "role": "assistant", "content": [{"type": "output_text", "text": "I build."}]},
+        {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "bash", "arguments": json.dumps(RUN_ARGS)},
+        {"type": "custom_tool_call", "id": "ct_1", "call_id": "c2", "name": "shell", "input": "make -j4"},
+        {"type": "function_call_output", "id": "fo_1", "call_id": "c1", "output": text},
+        {"type": "custom_tool_call_output", "call_id": "c2", "output": [{"type": "input_text", "text": text}, image]},
+    ]
+
+
+def anthropic_list(text: str) -> List[Dict[str, Any]]:
+    thought = {"type": "thinking", "thinking": "hm", "signature": "c2ln"}
+    calls = [{"type": "tool_use", "id": f"c{n}", "name": "bash", "input": RUN_ARGS} for n in (1, 2)]
+    cached = {"type": "tool_result", "tool_use_id": "c2", "is_error": True, "cache_control": {"type": "ephemeral"}}
+    return [
+        {"role": "user", "content": "Build it."},
+        {"role": "assistant", "content": [thought, {"type": "text", "text": "I build."}, *calls]},
+        {
+            "role": "user",
+            "content": [
+                {"type": "tool_result", "tool_use_id": "c1", "content": text},
+                {**cached, "content": [{"type": "text", "text": text}, PNG, {"type": "tool_reference", "tool_name": "x"}]},
+                {"type": "text", "text": "Go on."},
+            ],
+        },
+    ]
+
+
+def gemini_list(text: str) -> List[Dict[str, Any]]:
+    call = {"functionCall": {"name": "bash", "args": RUN_ARGS}, "thoughtSignature": "c2ln"}
+    named = {"functionCall": {"id": "7", "name": "bash", "args": RUN_ARGS}}
+    return [
+        {"role": "user", "parts": [{"text": "Build it."}]},
+        {"role": "model", "parts": [{"text": "hm", "thought": True}, {"text": "I build."}, call, named]},
+        {
+            "role": "user",
+            "parts": [
+                {"functionResponse": {"name": "bash", "response": {"output": text, "exit": 0}}},
+                {"functionResponse": {"id": "7", "name": "bash", "response": {"error": text}, "parts": [{"inlineData": 1}]}},
+            ],
+        },
+    ]
+
+
+LISTS: Dict[str, Callable[[str], List[Dict[str, Any]]]] = {
+    "openai": openai_list,
+    "responses": responses_list,
+    "anthropic": anthropic_list,
+    "gemini": gemini_list,
+}
+
+
+def texts_in(value: Any, least: int) -> List[str]:
+    """The strings of a JSON-like value that are at least so long, in order."""
+    if isinstance(value, str):
+        return [value] if len(value) >= least else []
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [text for part in parts for text in texts_in(part, least)]
+
+
+def without(value: Any, texts: Sequence[str]) -> Any:
+    """The value with these strings blanked."""
+    if isinstance(value, dict):
+        return {key: without(part, texts) for key, part in value.items()}
+    if isinstance(value, list):
+        return [without(part, texts) for part in value]
+    return "" if isinstance(value, str) and value in texts else value
+
+
+@pytest.mark.parametrize("shape", LISTS)
+def test_messages_change_the_text_of_large_results_and_nothing_else(shape: str) -> None:
+    lens = jevlens.Lens("local")
+    given = LISTS[shape](LONG)
+    sent = lens.messages(given, shape)
+    assert given == LISTS[shape](LONG), "the caller's list changed"
+    assert sent is not given
+    views = texts_in(sent, 100)
+    assert len(views) == 2, "a result is missing, or something else grew"
+    assert without(sent, views) == without(given, [LONG])
+    assert all(len(view) < len(LONG) / 2 and "[jevlens " in view for view in views)
+    assert " = " in views[1].partition("\n")[2], "the second result stood in the list already"
+    for view in views:
+        assert lens.original(view.partition('recall("')[2].partition('"')[0]) == LONG
+
+
+@pytest.mark.parametrize("shape", LISTS)
+def test_messages_give_the_same_bytes_on_every_call(shape: str) -> None:
+    lens = jevlens.Lens("local")
+    given = LISTS[shape](LONG)
+    sent = lens.messages(given, shape)
+    grown = [*LISTS[shape](LONG), {"role": "user", "content": "Thanks."}]
+    assert lens.messages(LISTS[shape](LONG), shape) == sent, "a second call"
+    assert lens.messages(grown, shape)[:-1] == sent, "a grown list"
+    assert lens.messages(given[:-1], shape) == sent[:-1], "a shorter list"
+    assert jevlens.Lens("local").messages(given, shape) == sent, "another lens"
+    assert lens.messages(sent, shape) == sent, "views that are there already"
+    assert jevlens.Lens("local").messages(sent, shape) == sent, "views of another process"
+
+
+def test_messages_hand_out_copies_and_share_what_is_unchanged() -> None:
+    lens = jevlens.Lens("local")
+    given = anthropic_list(LONG)
+    first = lens.messages(given, "anthropic")
+    first[2]["content"][0]["cache_control"] = {"type": "ephemeral"}  # what callers of Anthropic do to the last block
+    assert lens.messages(given, "anthropic")[2]["content"][0].keys() == {"type", "tool_use_id", "content"}
+    assert first[1] is given[1]
+
+
+def test_messages_count_a_result_once_and_remember_only_this_list() -> None:
+    lens = jevlens.Lens("local")
+    lens.see(LONG, "bash", RUN_ARGS)
+    sent = lens.messages(openai_list(LONG))
+    lens.messages([{"role": "user", "content": "Another list."}])
+    assert lens.messages(openai_list(LONG)) == sent == jevlens.Lens("local").messages(openai_list(LONG))
+    assert lens.stats()["considered"] == 3
+    before = lens.stats()
+    lens.used(1000, 500)
+    lens.used(2000)
+    stats = lens.stats()
+    cut = before["before"] - before["after"]
+    assert (stats["sent"], stats["cut"]) == (3500, 2 * cut)
+    assert stats["kept_out"] == round(2 * cut / (3500 + 2 * cut), 4)
+
+
+class Block:
+    """A block as an SDK returns it: fields are attributes."""
+
+    def __init__(self, **fields: Any) -> None:
+        self.__dict__.update(fields)
+
+
+def test_messages_read_the_objects_of_an_sdk() -> None:
+    given = anthropic_list(LONG)
+    reply = [Block(type="text", text="I build."), Block(type="tool_use", id="c1", name="read", input={"path": "a.log"})]
+    sent = jevlens.Lens("local").messages([given[0], {"role": "assistant", "content": reply}, given[2]], "anthropic")
+    assert sent[1]["content"] is reply
+    assert "= 1-" in sent[2]["content"][1]["content"][0]["text"]
+    assert "of read a.log" in sent[2]["content"][1]["content"][0]["text"], "the call that an object made"
+
+
+def compacted(mark: Dict[str, Any]) -> List[Dict[str, Any]]:
+    """A list in which the second result comes after a compaction."""
+    given = anthropic_list(LONG)
+    first = {"role": "user", "content": given[2]["content"][:1]}
+    return [*given[:2], first, mark, {"role": "user", "content": given[2]["content"][1:]}]
+
+
+@pytest.mark.parametrize("mark, known", [
+    ({"role": "assistant", "content": [{"type": "text", "text": "ok"}]}, True),
+    ({"role": "assistant", "content": [{"type": "compaction", "content": "Built twice."}]}, False),
+    ({"role": "user", "content": "This session is being continued from a previous conversation: built."}, False),
+])  # fmt: skip
+def test_messages_forget_what_stands_before_a_compaction(mark: Dict[str, Any], known: bool) -> None:
+    sent = jevlens.Lens("local").messages(compacted(mark), "anthropic")
+    assert (" of bash make -j4" in sent[4]["content"][0]["content"][0]["text"]) is known
+
+
+def test_messages_pass_what_nobody_foresaw_and_refuse_an_unknown_shape() -> None:
+    odd: List[Any] = [None, 7, "text", {}, {"role": "tool"}, {"role": "user", "content": {"x": 1}}, {"role": "tool",
+                      "tool_call_id": ["a"], "content": LONG}, {"role": "user", "parts": [None, 3, {"text": None}]},
+                      {"role": "assistant", "tool_calls": [None, {"id": None, "function": None}], "content": [1, "a"]}]
+    assert jevlens.Lens("local").messages(odd) == odd
+    with pytest.raises(JevlensError, match="^messages: shape 'x': use one of openai"):
+        jevlens.Lens("local").messages([], "x")
+
+
+def test_messages_that_grow_cost_their_new_part_only() -> None:
+    lens = jevlens.Lens("local")
+    given = [message for _ in range(8) for message in openai_list(LONG)]
+    started = time.perf_counter()
+    lens.messages(given)
+    first = time.perf_counter() - started
+    started = time.perf_counter()
+    lens.messages([*given, {"role": "user", "content": "And now?"}])
+    assert time.perf_counter() - started < first / 2
+
 
 # ================================================================ hook, MCP, filter, status line
+
+
+def claude_event(response: Any, tool: str = "Bash", args: Any = None, **more: Any) -> Dict[str, Any]:
+    """The input of Claude Code's PostToolUse hook (2.1.332)."""
+    return {"session_id": "s-1", "transcript_path": "/nowhere/s-1.jsonl", "cwd": "/w", "permission_mode": "default",
+            "hook_event_name": "PostToolUse", "tool_name": tool, "tool_input": args or {"command": "make -j4"},
+            "tool_use_id": "toolu_1", "tool_response": response, **more}  # fmt: skip
+
+
+def bash_response(text: str, **more: Any) -> Dict[str, Any]:
+    return {"stdout": text, "stderr": "", "interrupted": False, "isImage": False, **more}
+
+
+def copilot_event(text: str, **more: Any) -> Dict[str, Any]:
+    """The input of Copilot CLI's postToolUse hook (1.0.102)."""
+    result = {"resultType": "success", "textResultForLlm": text}
+    return {"sessionId": "s-1", "timestamp": 1, "cwd": "/w", "toolName": "bash", "toolArgs": '{"command":"make -j4"}',
+            "toolResult": result, **more}  # fmt: skip
+
+
+def hooked(store: Any, event: Any) -> Any:
+    """What the hook prints for an event, None for nothing."""
+    data = event if isinstance(event, bytes) else json.dumps(event).encode()
+    text, _ = jevlens.hook(data, store, jevlens.Settings())
+    return json.loads(text) if text else None
+
+
+def updated(store: Any, event: Any) -> Any:
+    """What Claude Code is told to show instead, None for nothing."""
+    reply = hooked(store, event)
+    if reply is None:
+        return None
+    assert list(reply) == ["hookSpecificOutput"]
+    assert reply["hookSpecificOutput"].pop("hookEventName") == "PostToolUse"
+    return reply["hookSpecificOutput"].pop("updatedToolOutput")
+
+
+@pytest.fixture
+def store(tmp_path: pathlib.Path) -> Any:
+    return jevlens.DirectoryStore(tmp_path / "data")
+
+
+FILES = [f"src/part{n}/module_{n}.py" for n in range(900)]
+ROWS = "\n".join(f"src/part{n}/module_{n}.py:{n}:    return value_{n} + other" for n in range(300))
+# sentence -> (event, where the text stands in the response and in the replacement)
+CLAUDE_SHAPES: Dict[str, Tuple[Dict[str, Any], Tuple[Any, ...]]] = {
+    "a command": (claude_event(bash_response(LONG)), ("stdout",)),
+    "a search": (
+        claude_event({"mode": "content", "numFiles": 9, "filenames": [], "content": ROWS, "numLines": 300}, "Grep",
+               {"pattern": "return"}), ("content",)),
+    "a web page": (claude_event({"bytes": 9, "code": 200, "codeText": "OK", "result": LONG, "url": "u"}, "WebFetch",
+                          {"url": "https://example.org/build.log"}), ("result",)),
+    "a tool of a server": (claude_event([{"type": "text", "text": LONG}, PNG], "mcp__ci__make", {"command": "make"}),
+                           (0, "text")),
+    "a structured answer of a server": (claude_event(ROWS, "mcp__code__grep", {"pattern": "return"}), ()),
+    "the report of a sub-agent": (
+        claude_event({"status": "completed", "agentId": "a", "content": [{"type": "text", "text": ROWS}]}, "Agent",
+               {"prompt": "return", "pattern": "return"}), ("content", 0, "text")),
+}  # fmt: skip
+
+
+def at(value: Any, path: Tuple[Any, ...]) -> Any:
+    for key in path:
+        value = value[key]
+    return value
+
+
+def sent_before(store: Any, text: str) -> None:
+    """The session s-1 was sent this text whole, so that no view of it can be anything but short."""
+    jevlens.Lens("local", store, jevlens.Settings(disabled=True), session="s-1").see(text, "read", {"path": "notes.txt"})
+
+
+@pytest.mark.parametrize("sentence", CLAUDE_SHAPES)
+def test_hook_keeps_the_form_of_claude_codes_result(sentence: str, store: Any) -> None:
+    event, path = CLAUDE_SHAPES[sentence]
+    old = at(event["tool_response"], path)
+    sent_before(store, old)
+    new = updated(store, event)
+    text = at(new, path)
+    assert "[jevlens " in text and len(text) < len(old) / 2
+    assert without(new, [text]) == without(event["tool_response"], [old])
+    id = text.partition('recall("')[2].partition('"')[0]
+    assert jevlens.Lens("local", store).original(id) == old
+
+
+def test_hook_shortens_a_list_of_files(store: Any) -> None:
+    response = {"mode": "files_with_matches", "numFiles": 900, "filenames": FILES, "totalFiles": 900}
+    new = updated(store, claude_event(response, "Grep", {"pattern": "x"}))
+    assert {**new, "filenames": FILES} == response
+    assert new["filenames"][0] == FILES[0] and "[jevlens " in new["filenames"][-1] and len(new["filenames"]) < 100
+
+
+def test_hook_reads_the_file_that_holds_the_whole_output(store: Any, tmp_path: pathlib.Path) -> None:
+    whole = tmp_path / "output.txt"
+    whole.write_bytes(b"caf\xe9\n" + (LONG * 3).encode())
+    response = bash_response(LONG[:9000], persistedOutputPath=str(whole), persistedOutputSize=3 * len(LONG))
+    new = updated(store, claude_event(response))
+    assert new.keys() == {"stdout", "stderr", "interrupted", "isImage"}, "the preview of the file would be shown"
+    assert "step 399" in new["stdout"], "the end stands in the file only"
+    id = new["stdout"].partition('recall("')[2].partition('"')[0]
+    assert jevlens.Lens("local", store).original(id).encode("utf-8", "surrogateescape") == whole.read_bytes()
+    whole.unlink()
+    with pytest.raises(OSError):
+        updated(store, claude_event(response))
+
+
+def test_hook_numbers_the_lines_of_a_read(store: Any) -> None:
+    file = {"filePath": "build.log", "content": LONG, "numLines": 400, "startLine": 101, "totalLines": 900}
+    args = {"file_path": "build.log", "offset": 101}
+    event = claude_event({"type": "text", "file": file}, "Read", args)
+    sent_before(store, LONG)
+    new = updated(store, event)
+    text = new["file"]["content"]
+    assert new == {"type": "text", "file": {**file, "content": text, "numLines": text.count("\n") + 1}}
+    assert text.startswith("101│ step 0:") and "\n500│ step 399:" in text, "the numbers of the file"
+    assert "= 1-400 of read notes.txt" in text and "; numbers before │ are the file's]" in text
+
+
+LEFT_ALONE: Dict[str, Any] = {
+    "a small result": claude_event(bash_response("ok")),
+    "a large input of an edit": claude_event({"filePath": "a", "oldString": "a", "newString": "b", "originalFile": LONG}, "Edit"),
+    "a file that was written": claude_event({"type": "create", "filePath": "a", "content": LONG}, "Write"),
+    "an image": claude_event(bash_response("iVBORw0KGgo=" * 2000, isImage=True)),
+    "an image that was read": claude_event({"type": "image", "file": {"base64": "A" * 9000}}, "Read", {"file_path": "a.png"}),
+    "a notebook": claude_event({"type": "notebook", "file": {"filePath": "a.ipynb", "cells": [LONG]}}, "Read"),
+    "our own recall": claude_event([{"type": "text", "text": LONG}], "mcp__plugin_lens_lens__recall", {"id": "r0"}),
+    "our own recall in a shell": claude_event(bash_response(LONG), args={"command": "python3 x/jevlens.py recall r0 --raw"}),
+    "a background agent": claude_event({"status": "async_launched", "outputFile": "/x", "prompt": LONG}, "Agent"),
+    "another event": {**claude_event(bash_response(LONG)), "hook_event_name": "PostToolUseFailure"},
+    "Cursor": claude_event(bash_response(LONG), cursor_version="2026.09"),
+    "an image of a server under Codex": claude_event({"content": [{"type": "image", "data": "A" * 9000}]}, turn_id="t"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("sentence", LEFT_ALONE)
+def test_hook_prints_nothing_for(sentence: str, store: Any) -> None:
+    with contextlib.suppress(KeyError):  # what has no text at all; `cmd_hook` logs it
+        assert hooked(store, LEFT_ALONE[sentence]) is None
+
+
+def test_hook_answers_codex_and_copilot_in_their_way(store: Any) -> None:
+    reply = hooked(store, claude_event(LONG, turn_id="t-1", model="m"))
+    assert reply.keys() == {"continue", "stopReason"} and reply["continue"] is False
+    assert "exit status not known here]" in reply["stopReason"]
+    parts = {"content": [{"type": "text", "text": "Two parts."}, {"type": "text", "text": LONG}]}
+    sent_before(store, LONG)
+    reply = hooked(store, claude_event(parts, "mcp__ci__make", turn_id="t-1"))
+    assert reply["stopReason"].startswith("Two parts.\nstep 0:")
+    reply = hooked(store, copilot_event(LONG, sessionId="s-3"))
+    assert list(reply) == ["modifiedResult"] and reply["modifiedResult"]["resultType"] == "success"
+    assert "[jevlens " in reply["modifiedResult"]["textResultForLlm"]
+
+
+def told(role: str, content: Any, **more: Any) -> Dict[str, Any]:
+    """A line of Claude Code's transcript."""
+    return {"type": role, "uuid": "u", "message": {"role": role, "content": content, **more.pop("message", {})}, **more}
+
+
+def transcript(call: str, text: str) -> List[Any]:
+    """A session in which a file was read whole, and `call` is under way."""
+    read = {"type": "tool_use", "id": "toolu_0", "name": "Read", "input": {"file_path": "/w/build.log"}}
+    reply = {"id": "msg_2", "type": "message"}
+    lines = [f"{n}\t{line}" for n, line in enumerate(text.split("\n"), 1)]
+    return [
+        {"type": "queue-operation", "operation": "enqueue"},
+        told("user", "<command-name>/init</command-name>"),
+        told("user", "Find the slow step of module_919."),
+        told("user", "Caveat: noise.", isMeta=True),
+        told("assistant", [{"type": "text", "text": "I read the log."}], message={"id": "msg_1", "type": "message"}),
+        told("assistant", [read], message={"id": "msg_1", "type": "message"}),
+        told("user", [{"type": "tool_result", "tool_use_id": "toolu_0", "content": "\n".join(lines)}], toolUseResult={}),
+        told("assistant", [{"type": "text", "text": "Now I build."}], message=reply),
+        told("assistant", [{"type": "tool_use", "id": call, "name": "Bash", "input": RUN_ARGS}], message=reply),
+    ]
+
+
+def written(path: pathlib.Path, records: Sequence[Any], torn: str = "") -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in records) + torn, encoding="utf-8")
+    return str(path)
+
+
+def test_hook_learns_the_session_from_the_transcript(store: Any, tmp_path: pathlib.Path) -> None:
+    path = written(tmp_path / "s-1.jsonl", transcript("toolu_1", LONG), '{"type":"user","mess')
+    fold, whole = jevlens.read_transcript(jevlens.Lens("local", store), path)
+    assert whole and (fold.task, fold.latest, fold.said) == (*["Find the slow step of module_919."] * 2, "Now I build.")
+    assert fold.session.reads + fold.session.results >= 1
+    new = updated(store, claude_event(bash_response(LONG), transcript_path=path))
+    assert "= 1-400 of read build.log" in new["stdout"]
+    summary = {"type": "system", "subtype": "compact_boundary", "compactMetadata": {}}
+    path = written(tmp_path / "s-1.jsonl", [*transcript("toolu_1", LONG), summary])
+    assert "of read build.log" not in updated(store, claude_event(bash_response(LONG), transcript_path=path))["stdout"]
+
+
+def test_hook_of_a_sub_agent_knows_its_own_file_only(store: Any, tmp_path: pathlib.Path) -> None:
+    path = written(tmp_path / "s-1.jsonl", transcript("toolu_1", LONG))
+    event = claude_event(bash_response(LONG), transcript_path=path, agent_id="a7")
+    assert "of read build.log" not in updated(store, event)["stdout"]
+    written(tmp_path / "s-1" / "subagents" / "agent-a7.jsonl", transcript("toolu_1", LONG))
+    assert "of read build.log" in updated(store, {**event, "tool_use_id": "toolu_2"})["stdout"]
+
+
+def test_hook_reads_the_end_of_a_long_transcript_and_its_first_request(store: Any, tmp_path: pathlib.Path,
+                                                                       monkeypatch: Any) -> None:
+    monkeypatch.setattr(jevlens, "SESSION_TAIL", 2000)
+    filler = [told("assistant", [{"type": "text", "text": "x" * 500}], message={"id": f"m{n}"}) for n in range(20)]
+    last = [told("user", "And now the tests."), told("assistant", [{"type": "text", "text": "I run them."}])]
+    path = written(tmp_path / "s-1.jsonl", [*transcript("toolu_1", LONG), *filler, *last])
+    fold, whole = jevlens.read_transcript(jevlens.Lens("local", store), path)
+    assert not whole
+    assert (fold.task, fold.latest) == ("Find the slow step of module_919.", "And now the tests.")
+    assert fold.said == "I run them." and not fold.calls
+
+
+def test_hook_remembers_between_processes_without_a_transcript(store: Any) -> None:
+    first = updated(store, claude_event(bash_response(LONG)))["stdout"]
+    assert " of bash make" not in first
+    assert " of bash make" in updated(store, claude_event(bash_response(LONG), tool_use_id="toolu_2"))["stdout"]
+    assert " of bash make" not in updated(store, claude_event(bash_response(LONG), session_id="s-2"))["stdout"]
+
+
+def test_a_session_goes_on_in_a_later_process(tmp_path: pathlib.Path) -> None:
+    jevlens.Lens("local", tmp_path, session="a/../b").see(LONG, "read", {"path": "a.log"})
+    with open(next((tmp_path / "sessions").iterdir()), "ab") as journal:
+        journal.write(b'{"see": [1, 2]}\n{"see": "x"}\n{"torn')
+    known = jevlens.Lens("local", tmp_path, session="a/../b").see(LONG, "bash", RUN_ARGS).text
+    assert " of read a.log" in known
+    assert " of read a.log" not in jevlens.Lens("local", tmp_path, session="c").see(LONG, "bash", RUN_ARGS).text
+    assert " of read a.log" not in jevlens.Lens("local", tmp_path).see(LONG, "bash", RUN_ARGS).text
+    lens = jevlens.Lens("local", tmp_path, session="a/../b")
+    lens.forget()
+    assert " of " not in jevlens.Lens("local", tmp_path, session="a/../b").see(LONG, "bash", {"command": "x"}).text
+    assert {path.name for path in tmp_path.iterdir()} == {"sessions", "outputs", "log.jsonl", "prune.stamp"}
+
+
+def script(name: str, data: bytes, home: pathlib.Path, *arguments: str, **more: str) -> Any:
+    """A command of jevlens.py, run as hosts run it."""
+    command = [sys.executable, "-E", "-s", jevlens.__file__, name, *arguments]
+    environ = {**os.environ, "JEV_LENS_DATA_DIR": str(home), **more}
+    return subprocess.run(command, input=data, capture_output=True, env=environ, timeout=30)
+
+
+MALFORMED: Dict[str, bytes] = {
+    "truncated JSON": b'{"hook_event_name": "PostToolUse", "tool_resp',
+    "a list": b"[1, 2]",
+    "not UTF-8": b'\xff\xfe{"tool_response": 1}',
+    "an unknown host": b'{"event": "after_tool"}' + b" " * 9000,
+    "deep nesting": b"[" * 200_000,
+    "a response of the wrong type": json.dumps(claude_event({"type": "text", "file": {"content": [1] * 5000}})).encode(),
+    "a transcript that is a folder, a response without text": json.dumps(
+        {**copilot_event("x"), "toolResult": {"textResultForLlm": ["x"] * 5000}}).encode(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("sentence", MALFORMED)
+def test_hook_says_nothing_and_logs_one_line_for(sentence: str, tmp_path: pathlib.Path) -> None:
+    done = script("hook", MALFORMED[sentence], tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    (line,) = (tmp_path / "log.jsonl").read_text().splitlines()
+    assert json.loads(line)["reason"]
+
+
+def test_hook_prints_one_object_or_nothing(tmp_path: pathlib.Path) -> None:
+    binary = tmp_path / "s-1.jsonl"
+    binary.write_bytes(bytes(range(256)) * 4000)
+    done = script("hook", json.dumps(claude_event(bash_response(LONG), transcript_path=str(binary))).encode(), tmp_path)
+    assert done.returncode == 0 and b"[jevlens " in done.stdout
+    assert json.loads(done.stdout)
+    assert script("hook", json.dumps(claude_event(bash_response("ok"))).encode(), tmp_path).stdout == b""
+    assert script("hook", b"x" * 65_000_000, tmp_path).stdout == b""
+    assert script("hook", json.dumps(claude_event(bash_response(LONG))).encode(), tmp_path, CURSOR_VERSION="2").stdout == b""
+    (tmp_path / "file").touch()
+    done = script("hook", json.dumps(claude_event(bash_response(LONG))).encode(), tmp_path / "file")
+    assert (done.returncode, done.stdout) == (0, b""), "a store that cannot be written: the host keeps its result"
+
+
+GATE: Dict[str, Tuple[bytes, Dict[str, str], bool]] = {  # sentence -> (input, environment, whether it comes through)
+    "a small result ends the process": (b'{"tool_response": {"stdout": "ok"}}\n', {}, False),
+    "one that just could have 1,200 tokens does not": (b'{"toolResult": "%s"}' % (b"x" * 4779), {}, True),
+    "one byte less does": (b'{"toolResult": "%s"}' % (b"x" * 4778), {}, False),
+    "the setting counts": (b'{"tool_response": "abcd"}', {"JEV_LENS_PRESEND_MIN_TOKENS": "3"}, True),
+    "a torn one is logged by the rest": (b'{"tool_response": {"stdout": "o', {}, True),
+    "one without a result too": (b'{"event": 1}', {}, True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("sentence", GATE)
+def test_gate_looks_at_the_byte_count(sentence: str, monkeypatch: Any) -> None:
+    data, environ, through = GATE[sentence]
+    ended: List[int] = []
+    monkeypatch.setattr(os, "environ", environ)
+    monkeypatch.setattr(os, "_exit", ended.append)
+    assert jevlens.gate(data) == data
+    assert ended == ([] if through else [0])
+
+
+WORKER = """
+import json, sys
+import jevlens
+store = jevlens.DirectoryStore(sys.argv[1])
+for n in range(int(sys.argv[3])):
+    text = "\\n".join(f"worker {sys.argv[2]} step {n}.{k}: compiled module_{k * 7919 % 1000}" for k in range(200))
+    event = {"hook_event_name": "PostToolUse", "session_id": "s", "tool_name": "Bash", "tool_input": {"command": "make"},
+             "tool_use_id": f"t{n}", "tool_response": {"stdout": text, "stderr": "", "interrupted": False}}
+    said = json.loads(jevlens.hook(json.dumps(event).encode(), store, jevlens.Settings())[0])
+    view = said["hookSpecificOutput"]["updatedToolOutput"]["stdout"]
+    id = view.partition('recall("')[2].partition('"')[0]
+    print(json.dumps([id, text == jevlens.Lens("local", store).original(id)]))
+"""
+
+
+def test_hooks_in_parallel_lose_nothing(tmp_path: pathlib.Path) -> None:
+    command = [sys.executable, "-c", WORKER, str(tmp_path)]
+    environ = {**os.environ, "PYTHONPATH": os.path.dirname(jevlens.__file__)}
+    workers = [subprocess.Popen([*command, str(n), "8"], stdout=subprocess.PIPE, env=environ) for n in range(4)]
+    rows = [json.loads(line) for worker in workers for line in worker.communicate()[0].splitlines()]
+    assert len(rows) == len({id for id, _ in rows}) == 32 and all(same for _, same in rows)
+    lines = (tmp_path / "log.jsonl").read_text().splitlines()
+    assert sorted(json.loads(line)["id"] for line in lines) == sorted(id for id, _ in rows)
+    assert {path.suffix for path in tmp_path.rglob("*") if path.is_file()} == {".json", ".jsonl", ".stamp"}
+    journal = next((tmp_path / "sessions").iterdir()).read_text().splitlines()
+    assert len([json.loads(line) for line in journal]) == 32
+
+
+@pytest.mark.parametrize("host", ["claude", "codex", "copilot"])
+def test_hook_prints_settings_that_name_this_interpreter_and_this_file(host: str, tmp_path: pathlib.Path) -> None:
+    done = script("hook", b"", tmp_path, "--print-config", host)
+    assert done.returncode == 0
+    text = json.dumps(json.loads(done.stdout))
+    assert sys.executable in text and os.path.abspath(jevlens.__file__) in text
+    matcher = json.loads(done.stdout)["hooks"].get("PostToolUse", [{}])[0].get("matcher", "")
+    if host == "claude":
+        import re
+        names = "Bash Read mcp__ci__make mcp__lens__recall mcp__plugin_lens_lens__stats Bashful Edit".split()
+        assert [bool(re.search(matcher, name)) for name in names] == [True] * 3 + [False] * 4
+
+
+def rpc(method: str, id: Any = 1, modern: bool = False, **params: Any) -> Dict[str, Any]:
+    if modern:
+        params["_meta"] = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
+    return {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
+
+
+def served(lens: Any, *requests: Any) -> List[Any]:
+    """The answers of the server, in the order of their ids."""
+    out: List[str] = []
+    lines = [row if isinstance(row, bytes) else json.dumps(row).encode() for row in requests]
+    jevlens.mcp_serve(lens, [line + b"\n" for line in lines], out.append)
+    assert all(line.endswith("\n") and line.count("\n") == 1 for line in out)
+    return sorted((json.loads(line) for line in out), key=lambda row: str(row["id"]))
+
+
+# sentence -> (request, what the answer must contain: path -> value)
+MCP: Dict[str, Tuple[Any, Dict[Tuple[Any, ...], Any]]] = {
+    "a handshake": (rpc("initialize", protocolVersion="2025-06-18", capabilities={}),
+                    {("result", "protocolVersion"): "2025-06-18", ("result", "serverInfo", "name"): "jevlens"}),
+    "a handshake of an unknown version": (rpc("initialize", protocolVersion="1999-01-01"),
+                                          {("result", "protocolVersion"): "2025-11-25"}),
+    "an id that is a text": (rpc("ping", id="p-1"), {("id",): "p-1", ("result",): {}}),
+    "a probe without a version": (rpc("server/discover", id="server-discover-probe-1"), {
+        ("result", "supportedVersions", 0): "2026-07-28", ("result", "resultType"): "complete"}),
+    "a list of the new era": (rpc("tools/list", modern=True), {
+        ("result", "resultType"): "complete", ("result", "cacheScope"): "public",
+        ("result", "_meta", "io.modelcontextprotocol/serverInfo", "name"): "jevlens"}),
+    "a list": (rpc("tools/list"), {
+        ("result", "tools", 0, "name"): "recall", ("result", "tools", 1, "name"): "stats",
+        ("result", "tools", 0, "annotations"): {"readOnlyHint": True},
+        ("result", "tools", 0, "inputSchema", "required"): ["id"]}),
+    "an unknown id": (rpc("tools/call", name="recall", arguments={"id": "r00000000000"}),
+                      {("result", "isError"): True, ("result", "content", 0, "type"): "text"}),
+    "arguments that are a list": (rpc("tools/call", name="recall", arguments=[1]), {("result", "isError"): True}),
+    "an unknown tool": (rpc("tools/call", name="rm"), {("error", "code"): -32602}),
+    "an unknown method": (rpc("resources/list"), {("error", "code"): -32601}),
+    "parameters that are a list": ({"jsonrpc": "2.0", "id": 1, "method": "ping", "params": [1]},
+                                   {("error", "code"): -32602}),
+    "an unknown version of the new era": (
+        {**rpc("tools/list"), "params": {"_meta": {"io.modelcontextprotocol/protocolVersion": "2027-01-01"}}},
+        {("error", "code"): -32022, ("error", "data"): {"supported": ["2026-07-28"], "requested": "2027-01-01"}}),
+    "what is not JSON": (b"{nonsense", {("error", "code"): -32700, ("id",): None}),
+    "a batch": ([rpc("ping")], {("error", "code"): -32600, ("id",): None}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("sentence", MCP)
+def test_mcp_answers(sentence: str, store: Any) -> None:
+    request, expected = MCP[sentence]
+    (reply,) = served(jevlens.Lens("local", store), request)
+    assert reply["jsonrpc"] == "2.0" and ("result" in reply) != ("error" in reply)
+    assert {path: at(reply, path) for path in expected} == expected
+
+
+def test_mcp_says_nothing_to_notifications_answers_and_blank_lines(store: Any) -> None:
+    quiet: List[Any] = [b"", b"   ", {"jsonrpc": "2.0", "method": "notifications/initialized"},
+                        {"jsonrpc": "2.0", "method": "tools/call"}, {"jsonrpc": "2.0", "id": 1, "result": {}}]
+    assert served(jevlens.Lens("local", store), *quiet) == []
+
+
+def test_mcp_recalls_and_counts(store: Any) -> None:
+    lens = jevlens.Lens("local", store)
+    id = lens.see(LONG, "bash", RUN_ARGS).id
+    whole, lines, stats, bad = served(
+        lens,
+        rpc("tools/call", 1, name="recall", arguments={"id": id}),
+        rpc("tools/call", 2, True, name="recall", arguments={"id": id, "lines": 7, "pattern": "", "block": None}),
+        rpc("tools/call", 3, name="stats"),
+        rpc("tools/call", 4, name="recall", arguments={"id": id, "lines": "x"}),
+    )
+    assert whole["result"] == {"content": [{"type": "text", "text": LONG}], "isError": False}
+    assert lines["result"]["content"][0]["text"].endswith("step 6: compiled module_514 in 6 ms")
+    assert json.loads(stats["result"]["content"][0]["text"])["shortened"] == 1
+    assert bad["result"]["isError"] and "40-90" in bad["result"]["content"][0]["text"]
+
+
+def test_mcp_answers_a_ping_while_a_recall_takes_long(store: Any) -> None:
+    lens = jevlens.Lens("local", store)
+    gate = threading.Event()
+    out: List[str] = []
+
+    class Slow:
+        def recall(self, *_: Any) -> str:
+            gate.wait(10)
+            return "late"
+
+    def lines() -> Any:
+        for n in range(4):
+            yield json.dumps(rpc("tools/call", n, name="recall", arguments={"id": "r"})).encode()
+        yield json.dumps(rpc("ping", "p")).encode()
+        assert json.loads(out[0]) == {"jsonrpc": "2.0", "id": "p", "result": {}}
+        gate.set()
+
+    lens.recall = Slow().recall  # type: ignore[method-assign]
+    jevlens.mcp_serve(lens, lines(), out.append)
+    assert len(out) == 5, "the end of the input waits for what is under way"
+
+
+def test_mcp_serves_over_pipes_and_ends_with_its_input(tmp_path: pathlib.Path) -> None:
+    requests = [rpc("initialize", 1), {"jsonrpc": "2.0", "method": "notifications/initialized"}, rpc("tools/list", 2)]
+    done = script("mcp", "".join(json.dumps(row) + "\n" for row in requests).encode(), tmp_path)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == [1, 2]
+
+
+def test_filter_shortens_a_pipe_and_passes_bytes_through(tmp_path: pathlib.Path) -> None:
+    data = b"caf\xe9\r\n" + LONG.encode()
+    done = script("filter", data, tmp_path, "--command", "make -j4")
+    assert done.returncode == 0 and len(done.stdout) < len(data) / 2 and done.stdout.startswith(b"caf\xe9\r\n")
+    id = done.stdout.partition(b"jevlens.py recall ")[2].partition(b" ")[0].decode()
+    assert script("recall", b"", tmp_path, id, "--raw").stdout == data
+    small = b"caf\xe9\x00\r\nno newline at the end"
+    assert script("filter", small, tmp_path).stdout == small
+    assert b"exit status" in script("filter", b"", tmp_path, "--help").stdout
+
+
+def test_statusline_sums_up_the_session(tmp_path: pathlib.Path) -> None:
+    store = jevlens.DirectoryStore(tmp_path)
+    seen = jevlens.Lens("local", store, session="s-1/agent").see(LONG, "bash", RUN_ARGS)
+    jevlens.Lens("local", store, session="s-2").see(LONG, "bash", {"command": "x"})
+    jevlens.Lens("local", store).recall(seen.id, "1")
+    share = round(100 * (1 - seen.tokens_after / seen.tokens_before))
+    line = script("statusline", b'{"session_id": "s-1", "model": {}}', tmp_path).stdout.decode()
+    assert line == f"jevlens kept out {share}%: 1 of 1 results shortened, 1 recalls\n"
+    for junk in (b"", b"nonsense", b"[]", b"\xff"):
+        assert script("statusline", junk, tmp_path).stdout.decode().count("\n") == 1
+    assert " of 2 results" in script("statusline", b"{}", tmp_path).stdout.decode()
 
 
 # ================================================================ the command line
