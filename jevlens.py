@@ -2217,7 +2217,7 @@ def _get(item: Any, *keys: str) -> Any:
 
 
 def parsed(args: Any) -> Any:
-    """The arguments of a call, which some hosts give as JSON text; another text is all there is, a command or a patch."""
+    """The arguments of a call, which some hosts give as JSON text; another text is a command or a patch."""
     try:
         return json.loads(args) if isinstance(args, str) else args
     except ValueError:
@@ -2412,10 +2412,10 @@ def hook(data: bytes, store: Any, settings: Settings) -> Tuple[str, str]:
     if not claude and "toolResult" not in event:
         return "", "unknown host"
     tool, args = str(_get(event, "tool_name", "toolName")), parsed(_get(event, "tool_input", "toolArgs"))
-    sizes = [0]
+    sizes: List[int] = []
     hook_reply(host, event, lambda text: sizes.append(tokens(text)) or text)  # type: ignore[func-returns-value]
-    if canonical(tool, None)[0] in ("edit", "write") or max(sizes) < settings.min_tokens:
-        return "", ""  # nothing large: the session is not even read
+    if canonical(tool, None)[0] in ("edit", "write") or max(sizes, default=0) < settings.min_tokens:
+        return "", "" if sizes else "no text"  # nothing large: the session is not even read
     note = HOOK_NOTES.get(tool if host == "claude" else host, "")
     lens = Lens("auto", store, settings, gutter=host == "claude" and tool == "Read",
                 footer=lambda seen: default_footer(seen)[:-1] + note + "]")

@@ -1473,7 +1473,7 @@ def openai_list(text: str) -> List[Dict[str, Any]]:
         {"role": "user", "content": "Build it."},
         {"role": "assistant", "content": "I build.", "tool_calls": [call, {**call, "id": "c2"}]},
         {"role": "tool", "tool_call_id": "c1", "content": text},
-        {"role": "tool", "tool_call_id": "c2", "content": [{"type": "text", "text": text}, {"type": "text", "text": ""}]},
+        {"role": "tool", "tool_call_id": "c2", "content": [*({"type": "text", "text": part} for part in (text, ""))]},
     ]
 
 
@@ -1501,7 +1501,7 @@ def anthropic_list(text: str) -> List[Dict[str, Any]]:
             "role": "user",
             "content": [
                 {"type": "tool_result", "tool_use_id": "c1", "content": text},
-                {**cached, "content": [{"type": "text", "text": text}, PNG, {"type": "tool_reference", "tool_name": "x"}]},
+                {**cached, "content": [{"type": "text", "text": text}, PNG, {"type": "tool_reference", "name": "x"}]},
                 {"type": "text", "text": "Go on."},
             ],
         },
@@ -1518,7 +1518,7 @@ def gemini_list(text: str) -> List[Dict[str, Any]]:
             "role": "user",
             "parts": [
                 {"functionResponse": {"name": "bash", "response": {"output": text, "exit": 0}}},
-                {"functionResponse": {"id": "7", "name": "bash", "response": {"error": text}, "parts": [{"inlineData": 1}]}},
+                {"functionResponse": {"id": "7", "name": "bash", "response": {"error": text}, "parts": [{"data": 1}]}},
             ],
         },
     ]
@@ -1604,7 +1604,7 @@ def test_messages_count_a_result_once_and_remember_only_this_list() -> None:
     assert stats["kept_out"] == round(2 * cut / (3500 + 2 * cut), 4)
 
 
-class Block:
+class SdkBlock:
     """A block as an SDK returns it: fields are attributes."""
 
     def __init__(self, **fields: Any) -> None:
@@ -1613,7 +1613,8 @@ class Block:
 
 def test_messages_read_the_objects_of_an_sdk() -> None:
     given = anthropic_list(LONG)
-    reply = [Block(type="text", text="I build."), Block(type="tool_use", id="c1", name="read", input={"path": "a.log"})]
+    call = SdkBlock(type="tool_use", id="c1", name="read", input={"path": "a.log"})
+    reply = [SdkBlock(type="text", text="I build."), call]
     sent = jevlens.Lens("local").messages([given[0], {"role": "assistant", "content": reply}, given[2]], "anthropic")
     assert sent[1]["content"] is reply
     assert "= 1-" in sent[2]["content"][1]["content"][0]["text"]
@@ -1727,7 +1728,8 @@ def at(value: Any, path: Tuple[Any, ...]) -> Any:
 
 def sent_before(store: Any, text: str) -> None:
     """The session s-1 was sent this text whole, so that no view of it can be anything but short."""
-    jevlens.Lens("local", store, jevlens.Settings(disabled=True), session="s-1").see(text, "read", {"path": "notes.txt"})
+    lens = jevlens.Lens("local", store, jevlens.Settings(disabled=True), session="s-1")
+    lens.see(text, "read", {"path": "notes.txt"})
 
 
 @pytest.mark.parametrize("sentence", CLAUDE_SHAPES)
@@ -1778,13 +1780,13 @@ def test_hook_numbers_the_lines_of_a_read(store: Any) -> None:
 
 LEFT_ALONE: Dict[str, Any] = {
     "a small result": claude_event(bash_response("ok")),
-    "a large input of an edit": claude_event({"filePath": "a", "oldString": "a", "newString": "b", "originalFile": LONG}, "Edit"),
+    "a large input of an edit": claude_event({"filePath": "a", "oldString": "a", "originalFile": LONG}, "Edit"),
     "a file that was written": claude_event({"type": "create", "filePath": "a", "content": LONG}, "Write"),
     "an image": claude_event(bash_response("iVBORw0KGgo=" * 2000, isImage=True)),
-    "an image that was read": claude_event({"type": "image", "file": {"base64": "A" * 9000}}, "Read", {"file_path": "a.png"}),
+    "an image that was read": claude_event({"type": "image", "file": {"base64": "A" * 9000}}, "Read"),
     "a notebook": claude_event({"type": "notebook", "file": {"filePath": "a.ipynb", "cells": [LONG]}}, "Read"),
     "our own recall": claude_event([{"type": "text", "text": LONG}], "mcp__plugin_lens_lens__recall", {"id": "r0"}),
-    "our own recall in a shell": claude_event(bash_response(LONG), args={"command": "python3 x/jevlens.py recall r0 --raw"}),
+    "our own recall in a shell": claude_event(bash_response(LONG), args={"command": "python3 jevlens.py recall r0"}),
     "a background agent": claude_event({"status": "async_launched", "outputFile": "/x", "prompt": LONG}, "Agent"),
     "another event": {**claude_event(bash_response(LONG)), "hook_event_name": "PostToolUseFailure"},
     "Cursor": claude_event(bash_response(LONG), cursor_version="2026.09"),
@@ -1828,7 +1830,7 @@ def transcript(call: str, text: str) -> List[Any]:
         told("user", "Caveat: noise.", isMeta=True),
         told("assistant", [{"type": "text", "text": "I read the log."}], message={"id": "msg_1", "type": "message"}),
         told("assistant", [read], message={"id": "msg_1", "type": "message"}),
-        told("user", [{"type": "tool_result", "tool_use_id": "toolu_0", "content": "\n".join(lines)}], toolUseResult={}),
+        told("user", [{"type": "tool_result", "tool_use_id": "toolu_0", "content": "\n".join(lines)}]),
         told("assistant", [{"type": "text", "text": "Now I build."}], message=reply),
         told("assistant", [{"type": "tool_use", "id": call, "name": "Bash", "input": RUN_ARGS}], message=reply),
     ]
@@ -1843,7 +1845,8 @@ def written(path: pathlib.Path, records: Sequence[Any], torn: str = "") -> str:
 def test_hook_learns_the_session_from_the_transcript(store: Any, tmp_path: pathlib.Path) -> None:
     path = written(tmp_path / "s-1.jsonl", transcript("toolu_1", LONG), '{"type":"user","mess')
     fold, whole = jevlens.read_transcript(jevlens.Lens("local", store), path)
-    assert whole and (fold.task, fold.latest, fold.said) == (*["Find the slow step of module_919."] * 2, "Now I build.")
+    task = "Find the slow step of module_919."
+    assert whole and (fold.task, fold.latest, fold.said) == (task, task, "Now I build.")
     assert fold.session.reads + fold.session.results >= 1
     new = updated(store, claude_event(bash_response(LONG), transcript_path=path))
     assert "= 1-400 of read build.log" in new["stdout"]
@@ -1906,7 +1909,7 @@ MALFORMED: Dict[str, bytes] = {
     "not UTF-8": b'\xff\xfe{"tool_response": 1}',
     "an unknown host": b'{"event": "after_tool"}' + b" " * 9000,
     "deep nesting": b"[" * 200_000,
-    "a response of the wrong type": json.dumps(claude_event({"type": "text", "file": {"content": [1] * 5000}})).encode(),
+    "a response of the wrong type": json.dumps(claude_event({"stdout": {"x": "y" * 5000}, "stderr": 5})).encode(),
     "a transcript that is a folder, a response without text": json.dumps(
         {**copilot_event("x"), "toolResult": {"textResultForLlm": ["x"] * 5000}}).encode(),
 }  # fmt: skip
@@ -1928,9 +1931,10 @@ def test_hook_prints_one_object_or_nothing(tmp_path: pathlib.Path) -> None:
     assert json.loads(done.stdout)
     assert script("hook", json.dumps(claude_event(bash_response("ok"))).encode(), tmp_path).stdout == b""
     assert script("hook", b"x" * 65_000_000, tmp_path).stdout == b""
-    assert script("hook", json.dumps(claude_event(bash_response(LONG))).encode(), tmp_path, CURSOR_VERSION="2").stdout == b""
+    event = json.dumps(claude_event(bash_response(LONG))).encode()
+    assert script("hook", event, tmp_path, CURSOR_VERSION="2").stdout == b""
     (tmp_path / "file").touch()
-    done = script("hook", json.dumps(claude_event(bash_response(LONG))).encode(), tmp_path / "file")
+    done = script("hook", event, tmp_path / "file")
     assert (done.returncode, done.stdout) == (0, b""), "a store that cannot be written: the host keeps its result"
 
 
@@ -1960,8 +1964,8 @@ import jevlens
 store = jevlens.DirectoryStore(sys.argv[1])
 for n in range(int(sys.argv[3])):
     text = "\\n".join(f"worker {sys.argv[2]} step {n}.{k}: compiled module_{k * 7919 % 1000}" for k in range(200))
-    event = {"hook_event_name": "PostToolUse", "session_id": "s", "tool_name": "Bash", "tool_input": {"command": "make"},
-             "tool_use_id": f"t{n}", "tool_response": {"stdout": text, "stderr": "", "interrupted": False}}
+    event = {"hook_event_name": "PostToolUse", "session_id": "s", "tool_name": "Bash", "tool_use_id": f"t{n}",
+             "tool_input": {"command": "make"}, "tool_response": {"stdout": text, "stderr": "", "interrupted": False}}
     said = json.loads(jevlens.hook(json.dumps(event).encode(), store, jevlens.Settings())[0])
     view = said["hookSpecificOutput"]["updatedToolOutput"]["stdout"]
     id = view.partition('recall("')[2].partition('"')[0]
