@@ -1097,11 +1097,11 @@ CAUSES = {"gaierror": "name not resolved", "ConnectionRefusedError": "refused", 
           "timeout": "deadline", "TimeoutError": "deadline", "ConnectionError": "dropped", "HTTPException": "dropped"}
 KEY = "[!-~]+"  # printable ASCII without a space, as the official client demands
 REQUEST_ID = "[A-Za-z0-9._-]{1,80}"  # what a message may show as a request id
-LOOPBACK = r"localhost|\[::1\]|127(?:\.\d{1,3}){3}"  # hosts that may be spoken to without TLS
+LOOPBACK = r"localhost|\[::1\]|127(?:\.[0-9]{1,3}){3}"  # hosts that may be spoken to without TLS
 # RFC 3986 without user information, query and fragment: scheme, host, port, path.
-URL = r"(?i)(https?)://(\[[0-9a-f:.]+\]|[a-z0-9._-]+)((?::\d{1,5})?)((?:/[a-z0-9%._~!$&'()*+,;=:@/-]*)?)"
+URL = r"(?ai)(https?)://(\[[0-9a-f:.]+\]|[a-z0-9._-]+)((?::\d{1,5})?)((?:/[a-z0-9%._~!$&'()*+,;=:@/-]*)?)"
 NAME_IN_BASE = r"\{(\w+)\}"  # a part of a provider's URL that the environment gives
-DECIMAL = r"\d{1,9}(?:\.\d{1,9})?"  # of Retry-After; longer ones are no wait that anyone means
+DECIMAL = r"(?a)\d{1,9}(?:\.\d{1,9})?"  # of Retry-After; longer ones are no wait that anyone means
 Reply = Tuple[int, Mapping[str, str], bytes]  # status, headers with lower-case names, body
 
 

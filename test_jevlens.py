@@ -736,6 +736,11 @@ def test_the_other_envelope_is_opened(case: str) -> None:
             parse_answer(body, ASKED, "input")
 
 
+def test_a_web_page_is_told_what_it_is() -> None:
+    with pytest.raises(AnswerError, match="is the base URL the API's root"):
+        parse_answer(b"\n <!doctype html>", ASKED)
+
+
 def test_an_error_tells_no_content() -> None:
     secret = "sk-do-not-show-1234567890"
     for path in ("model", "answers.layer.choice", "answers.retries.noul", "answers.risk.legend", "usage.input_tokens"):
@@ -743,6 +748,9 @@ def test_an_error_tells_no_content() -> None:
             with pytest.raises(AnswerError) as caught:
                 parse_answer(changed(path, value), ASKED)
             assert secret not in str(caught.value) + repr(caught.value) + repr(vars(caught.value))
+    with pytest.raises(AnswerError) as caught:
+        parse_answer(secret.encode(), ASKED)
+    assert caught.value.__context__ is None  # an error of json would hold the body
 
 
 # ================================================================ System One: transport, providers, keys
@@ -900,7 +908,8 @@ def test_a_second_try_may_succeed() -> None:
             SystemOne("k", server.url, clock=Hasty, retries=0).ask("s", ASKED)
 
 
-def test_what_cannot_be_reached() -> None:
+def test_what_cannot_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("no_proxy", "*")
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     with pytest.raises(TransportError) as caught:
@@ -912,6 +921,40 @@ def test_what_cannot_be_reached() -> None:
     with Server(b"not a handshake") as server, pytest.raises(TransportError) as caught:
         SystemOne("k", server.url.replace("http:", "https:"), timeout=0.4).ask("s", ASKED)
     assert caught.value.cause in ("TLS", "dropped", "deadline")
+
+
+def test_a_slow_name_look_up_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("no_proxy", "*")
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: time.sleep(2))
+    began = time.monotonic()
+    with pytest.raises(DeadlineError):
+        SystemOne("k", "https://a.example", timeout=0.2).ask("s", ASKED)
+    assert time.monotonic() - began < 0.5
+
+
+NOW = 1_700_000_000.0  # Tue, 14 Nov 2023 22:13:20 GMT
+WAITS: Dict[str, Tuple[Dict[str, str], Any]] = {
+    "nothing said": ({}, None),
+    "seconds": ({"retry-after": "2"}, 2.0),
+    "a fraction": ({"retry-after": "1.5"}, 1.5),
+    "milliseconds come first": ({"retry-after": "9", "retry-after-ms": "1500"}, 1.5),
+    "a date": ({"retry-after": "Tue, 14 Nov 2023 22:13:50 GMT"}, 30.0),
+    "a date that is over": ({"retry-after": "Tue, 14 Nov 2023 22:13:00 GMT"}, 0.0),
+    **{repr(raw): ({"retry-after": raw}, None) for raw in ("soon", "", "-5", "nan", "inf", "1e9", "٣", "9" * 400)},
+}
+
+
+@pytest.mark.parametrize("case", WAITS)
+def test_what_the_server_asks_us_to_wait(case: str) -> None:
+    headers, want = WAITS[case]
+    assert jevlens.asked_wait(headers, NOW) == want
+
+
+def test_waits_double_to_a_cap_and_are_the_same_for_one_request() -> None:
+    for tries, most in enumerate((0.5, 1.0, 2.0, 4.0, 5.0, 5.0)):
+        found = {jevlens.backoff(bytes([n]), tries) for n in range(99)}
+        assert 0.75 * most <= min(found) and max(found) <= most and len(found) > 50
+        assert jevlens.backoff(b"a", tries) == jevlens.backoff(b"a", tries)
 
 
 def test_a_running_call_is_cancelled() -> None:
@@ -1125,7 +1168,7 @@ def blocks_of(count: int = 300) -> List[Any]:
 
 
 # The worked examples of the known system: kind, P per view, P(needs full), settings, blocks -> view that is sent.
-GATE, OUTLINE = {"command_policy": "gate"}, {"code_policy": "outline"}
+GATED, OUTLINED = {"command_policy": "gate"}, {"code_policy": "outline"}
 SEED_DECISIONS: Dict[str, Tuple[str, Dict[str, float], float, Dict[str, Any], int, str]] = {
     "code, a sure outline": ("code", {"outline": 0.9, "full": 0.1}, 0.1, {}, 9, "outline"),
     "code, the exact text is needed": ("code", {"outline": 0.9, "full": 0.1}, 0.7, {}, 9, "full"),
@@ -1136,14 +1179,14 @@ SEED_DECISIONS: Dict[str, Tuple[str, Dict[str, float], float, Dict[str, Any], in
     "code, some mass of full": ("code", {"outline": 0.6, "full": 0.4}, 0.1, {}, 9, "outline"),
     "code, an unsure choice": ("code", {"outline": 0.4, "full": 0.3, "focus": 0.3}, 0.1, {"min_confidence": 0.4}, 9,
                                "full"),
-    "code, outline at any price": ("code", {"full": 1.0}, 0.9, OUTLINE, 9, "outline"),
-    "code, outline at any price, no blocks": ("code", {"full": 1.0}, 0.1, OUTLINE, 0, "full"),
+    "code, outline at any price": ("code", {"full": 1.0}, 0.9, OUTLINED, 9, "outline"),
+    "code, outline at any price, no blocks": ("code", {"full": 1.0}, 0.1, OUTLINED, 0, "full"),
     "command, sections instead of full": ("command", {"full": 0.7, "sections": 0.3}, 0.3, {}, 9, "sections"),
     "command, full and needed": ("command", {"full": 0.7, "sections": 0.3}, 0.8, {}, 9, "full"),
-    "command, the choice stands": ("command", {"full": 0.7, "sections": 0.3}, 0.3, GATE, 9, "full"),
+    "command, the choice stands": ("command", {"full": 0.7, "sections": 0.3}, 0.3, GATED, 9, "full"),
     "command, below its own gate": ("command", {"signals": 0.95, "full": 0.05}, 0.6, {}, 0, "signals"),
     "command, no sections": ("command", {"full": 0.7, "signals": 0.3}, 0.3, {}, 0, "full"),
-    "prose, the code policy is not for it": ("prose", {"full": 0.9, "outline": 0.1}, 0.9, OUTLINE, 9, "full"),
+    "prose, the code policy is not for it": ("prose", {"full": 0.9, "outline": 0.1}, 0.9, OUTLINED, 9, "full"),
     "a passing test run as it was recorded": ("command", {"signals": 0.94, "full": 0.06}, 0.17, {}, 0, "signals"),
     "a README as it was recorded": ("prose", {"full": 0.45, "outline": 0.4, "focus": 0.15}, 0.14, {}, 9, "full"),
     "a code read as it was recorded": ("code", {"full": 0.6, "outline": 0.3, "focus": 0.1}, 0.6, {}, 9, "full"),
