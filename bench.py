@@ -31,10 +31,13 @@ import platform
 import re
 import subprocess
 import sys
+import tempfile
 import time
+import tracemalloc
 from dataclasses import dataclass, field
 from typing import Any, Callable, Iterable, Iterator, NamedTuple, Sequence
 
+import history
 import jevlens
 
 import history
@@ -82,14 +85,12 @@ RECALLED = r"\brecall\s+(\S+)"
 SPAN = r"\s*(\d+)(?:\s*-\s*(\d+))?\s*"
 # Names that an agent would write without having read them here: builtin exceptions, products, common methods.
 TRAINED = frozenset(
-    """AssertionError AttributeError BaseException ConnectionError FileNotFoundError ImportError IndexError KeyError
-    KeyboardInterrupt ModuleNotFoundError NameError NotImplementedError OSError PermissionError RuntimeError
-    StopIteration SyntaxError SystemExit TimeoutError TypeError UnicodeDecodeError ValueError ZeroDivisionError
-    DeprecationWarning UserWarning RangeError ReferenceError NullPointerException IllegalArgumentException
-    IllegalStateException IOException GitHub GitLab OpenAI ChatGPT TypeScript JavaScript PostgreSQL MySQL SQLite MongoDB
-    GraphQL WebSocket PowerShell OAuth2 base64 sha256 sha512 is_file is_dir setUp tearDown total_seconds toString
-    hashCode forEach indexOf innerHTML addEventListener setTimeout int32 int64 uint8 uint32 uint64 float32 float64
-    node_modules""".split())  # fmt: skip
+    """AssertionError AttributeError FileNotFoundError ImportError IndexError KeyError KeyboardInterrupt NameError
+    TypeError ModuleNotFoundError NotImplementedError OSError PermissionError RuntimeError StopIteration SyntaxError
+    TimeoutError ValueError ZeroDivisionError RangeError ReferenceError NullPointerException IllegalArgumentException IOException
+    IllegalStateException GitHub GitLab OpenAI ChatGPT TypeScript JavaScript PostgreSQL MySQL SQLite MongoDB GraphQL
+    WebSocket OAuth2 base64 sha256 is_file is_dir setUp tearDown total_seconds toString hashCode forEach indexOf int32
+    setTimeout innerHTML int64 uint8 uint32 uint64 float32 float64 node_modules""".split())  # fmt: skip
 
 Counts = collections.Counter  # field -> number; the fields are FIELDS, those of the corrected rules begin with c_
 FIELDS = ("n tokens sent compressed phrases phrases_kept edits first strict quote ref recalls recall"
@@ -219,7 +220,8 @@ class Turn:
         """`raw` as in the row; `calls` are those before it, by id, and get this turn's."""
         self.role: str = raw["role"]
         self.text: str = raw["output"] if self.role == "tool" else raw.get("text", "")
-        self.names, self.grams, self.bare = names(self.text), grams(self.text), set[str]()
+        self.names, self.grams = names(self.text), grams(self.text)
+        self.bare = bare(self.text) if self.role == "tool" else set()
         self.calls = [Call(each, self.text) for each in raw.get("calls", [])]
         calls.update((call.id, call) for call in self.calls)
         for each in raw.get("calls", []):
@@ -229,8 +231,6 @@ class Turn:
         self.call = calls.get(raw["call_id"]) if self.role == "tool" else None
         self.is_error = bool(raw.get("is_error"))
         self.compacted = self.role == "user" and bool(raw.get("compacted") or re.match(COMPACTED, self.text))
-        if self.role == "tool":
-            self.bare = bare(self.text)
         mine = self.call is not None and self.call.tool in ("edit", "write")
         self.large = self.call is not None and len(self.text) >= LARGE and not mine  # these get a score
 
@@ -251,27 +251,28 @@ class Sent(NamedTuple):
     reason: str = ""
 
 
+BASELINES: dict[str, Callable[[str], str]] = {  # `headtail`: the first and last 5,000 characters, as most agents clip
+    "full": lambda text: text,
+    "headtail": lambda text: text if len(text) <= 10_000 else f"{text[:5000]}\n… elided …\n{text[-5000:]}",
+}
+
+
 class Engine:
-    """Sends every result whole: the base line of all. One engine serves one session."""
+    """What sends the results of one session; this one, a baseline that sees large results only and has no memory."""
 
     sees_all = False  # whether small results and the agent's own edits pass it too
 
+    def __init__(self, name: str = "full") -> None:
+        """One of BASELINES."""
+        self.name = name
+
     def send(self, turn: Turn, task: str, latest: str) -> Sent:
         """What the model gets for the result of `turn`."""
-        return Sent(turn.text, "full")
+        text = BASELINES[self.name](turn.text)
+        return Sent(text, "full" if text == turn.text else self.name)
 
     def forget(self) -> None:
         """What was sent so far has left the model's context."""
-
-
-class HeadTail(Engine):
-    """The first and the last 5,000 characters, as most agents clip."""
-
-    def send(self, turn: Turn, task: str, latest: str) -> Sent:
-        """The clipped text."""
-        short = len(turn.text) <= 10_000
-        return Sent(turn.text if short else turn.text[:5000] + "\n… elided …\n" + turn.text[-5000:],
-                    "full" if short else "headtail")  # fmt: skip
 
 
 class Product(Engine):
@@ -286,8 +287,7 @@ class Product(Engine):
     def send(self, turn: Turn, task: str, latest: str) -> Sent:
         """What `see` gives back."""
         call = turn.call or Call({"id": "", "tool": "other", "args": {}}, "")
-        seen = self.lens.see(turn.text, tool=call.tool, args=call.args, task=task, latest=latest, said=call.said,
-                             is_error=turn.is_error)  # fmt: skip
+        seen = self.lens.see(turn.text, call.tool, call.args, task, latest, call.said, turn.is_error)
         return Sent(seen.text, seen.view, seen.shape, seen.kept, seen.reason)
 
     def forget(self) -> None:
@@ -627,15 +627,12 @@ def page_lines(each: Scored) -> Iterator[str]:
     sent, lines = set(kept), text.split("\n")
     marks = ["k" if n in sent else "n" if any(w in line or line.strip() in w for w in words if line.strip()) else "d"
              for n, line in enumerate(lines, 1)]  # fmt: skip
-    folded = 0
-    for n, (mark, line) in enumerate(zip(marks, lines)):
-        if len(set(marks[max(0, n - NEAR) : n + NEAR + 1])) == 1 and mark != "n":
-            folded += 1
-            continue
-        yield f"⋯ {folded} more\n" if folded else ""
-        folded = 0
-        yield f'<span class="{mark}">{"+-!"["kdn".index(mark)]} {n + 1:5} {html.escape(line)}</span>\n'
-    yield f"⋯ {folded} more\n" if folded else ""
+    dull = [mark != "n" and len(set(marks[max(0, n - NEAR) : n + NEAR + 1])) == 1 for n, mark in enumerate(marks)]
+    for folded, numbers in itertools.groupby(range(len(lines)), dull.__getitem__):
+        if folded:
+            yield f"⋯ {len(list(numbers))} more\n"
+        for n in numbers:
+            yield f'<span class="{marks[n]}">{"+-!"["kdn".index(marks[n])]} {n + 1:5} {html.escape(lines[n])}</span>\n'
 
 
 # ---------------------------------------------------------------- outputs, trajectories, sessions, sweep, speed
@@ -663,9 +660,13 @@ def _start(plan: Plan) -> None:
 
 def new_engine(name: str, plan: Plan) -> Engine:
     """An engine for one session."""
-    if name in ("full", "headtail"):
-        return HeadTail() if name == "headtail" else Engine()
-    return Product(name, plan.gutter, settings_of(plan.settings))
+    return Engine(name) if name in BASELINES else Product(judge_of(name), plan.gutter, settings_of(plan.settings))
+
+
+@functools.lru_cache(maxsize=None)
+def judge_of(name: str) -> Any:
+    """The judge of a name; Jev remembers its answers by state and questions for the life of the process."""
+    return jevlens.make_judge(name, jevlens.Settings())
 
 
 def settings_of(changes: Sequence[tuple[str, str]]) -> jevlens.Settings:
@@ -673,13 +674,13 @@ def settings_of(changes: Sequence[tuple[str, str]]) -> jevlens.Settings:
     fields: dict[str, Any] = {}
     jevlens.LOCAL.update(_LOCAL)
     for name, value in changes:
-        kind = type(getattr(jevlens.Settings, name, None))
+        kind: Any = type(getattr(jevlens.Settings, name, None))
+        if name not in jevlens.LOCAL and kind not in (bool, int, float, str):
+            raise BenchError(f"--set {name}: neither a setting nor a constant of the local judge")
         if name in jevlens.LOCAL:
             jevlens.LOCAL[name] = float(value)
-        elif kind in (bool, int, float, str):
-            fields[name] = value in ("1", "True", "true") if kind is bool else kind(value)
         else:
-            raise BenchError(f"--set {name}: neither a setting nor a constant of the local judge")
+            fields[name] = value in ("1", "True", "true") if kind is bool else kind(value)
     return dataclasses.replace(jevlens.Settings(), **fields)
 
 
@@ -812,6 +813,226 @@ def cmd_trajectories(argv: Sequence[str]) -> int:
     plan, start = plan_of(args), time.perf_counter()
     scored = score_lines(read_lines(args.files, max(1, args.every), args.offset), plan, args.jobs)
     print_scores(plan, scored, args, {"seconds": round(time.perf_counter() - start, 1)})
+    return 0
+
+
+def session_paths(path: str) -> list[str]:
+    """The path of a file; below a folder what may hold sessions, by name; a folder of event files is one."""
+    out = [path] if os.path.isfile(path) else []
+    for folder, folders, files in os.walk(path):
+        folders.sort()
+        found = [name for name in sorted(files) if name.endswith((".json", ".jsonl", ".traj", ".gz"))]
+        events = any(name.startswith("event-") for name in files)
+        out += [folder] if events else [os.path.join(folder, name) for name in found]
+    return out
+
+
+def row_of(session: history.Session) -> dict[str, Any]:
+    """A recorded session as a row; tools and arguments get the canonical names."""
+    turns = []
+    for entry in session.entries:
+        turns.append({**entry, "text": entry["content"], "output": entry["content"], "calls": []})
+        for call in entry.get("calls", ()):
+            tool, args = jevlens.canonical(call["tool"], call["args"])
+            args["edits"] = [jevlens.canonical("edit", each)[1] for each in args.get("edits") or ()]
+            known = tool if tool in ("read", "bash", "grep", "find", "ls", "edit", "write") else "other"
+            turns[-1]["calls"].append({"id": call["id"], "tool": known, "name": call["tool"], "args": args})
+    return {"id": session.id, "agent": session.agent, "group": session.group, "task": session.task, "turns": turns}
+
+
+def cmd_sessions(argv: Sequence[str]) -> int:
+    """what would have been saved, and missed, on your own recorded sessions; nothing is uploaded, copied or written"""
+    args = parsed("sessions", cmd_sessions.__doc__, argv, "paths", *SCORES)
+    found: Counts[str] = Counts()
+
+    def rows() -> Iterator[bytes]:
+        for path in itertools.chain.from_iterable(map(session_paths, args.paths)):
+            try:
+                sessions = history.read_session(path)
+            except history.SessionError:
+                found["files of no known format"] += 1
+                continue
+            for session in sessions:
+                found.update({"sessions": 1, session.format: 1, "records skipped": session.skipped})
+                yield json.dumps(row_of(session)).encode()
+
+    plan = plan_of(args)
+    scored = score_lines(rows(), plan, args.jobs)
+    if not found["sessions"]:
+        raise BenchError(f"{' '.join(args.paths)}: no recorded session of a known format")
+    print(", ".join(f"{number} {name}" for name, number in found.items()), file=sys.stderr)
+    print_scores(plan, scored, args, {"found": found})
+    return 0
+
+
+GAIN = 0.3  # points of the strict objective that a change must bring to be kept: less is noise
+PHRASES = 0.1  # points of phrases kept that it may cost: a view must not win by listing names
+
+
+def cmd_sweep(argv: Sequence[str]) -> int:
+    """one setting at a time, each merged into the best so far, or a grid; --set NAME=VALUE,VALUE"""
+    args = parsed("sweep", cmd_sweep.__doc__, argv, "files", "--grid", "--judge", "--set", "--jobs", "--json", *ROWS)
+    words = [word.partition("=") for word in args.set]
+    choices = [[(name, value) for value in values.split(",")] for name, _, values in words]
+    args.gutter, args.no_baselines, args.set = None, True, []
+    keys = ("saved", "edit", "strict", "quote", "ref", "phrases", "objective", "strict_objective")
+    rows: list[list[Any]] = []
+
+    def tried(changes: dict[str, str]) -> dict[str, Any]:
+        lines = read_lines(args.files, max(1, args.every), args.offset)  # one process remembers what Jev answered
+        plan = plan_of(args)._replace(settings=tuple(changes.items()))
+        (scored,) = score_lines(lines, plan, 1 if args.judge == "jev" else args.jobs)
+        of = summary(scored)
+        rows.append([" ".join(map("=".join, changes.items())) or "as it is", *(of[key] for key in keys), ""])
+        return of
+
+    kept: dict[str, str] = {}
+    best = tried(kept)
+    for group in [list(itertools.product(*choices))] if args.grid else [list(zip(each)) for each in choices]:
+        start = kept
+        for proposal in group:
+            of = tried({**start, **dict(proposal)})
+            if of["strict_objective"] > best["strict_objective"] + GAIN and of["phrases"] >= best["phrases"] - PHRASES:
+                best, kept, rows[-1][-1] = of, {**start, **dict(proposal)}, "*"
+    head = ["", *keys, "kept"]
+    report(args.json, {"sweep": [dict(zip(head, row)) for row in rows]}, [("sweep", head, rows)])
+    return 0
+
+
+# kind: what was read or run, the lines of the made output by number, and the rare line that TASK asks for
+SAMPLES = {
+    "code": ("app/parts.py", "    def part_{0}(self):\n        return self.left_{0}\n", "    def odd_part(self):"),
+    "test": ("pytest -v", "tests/test_a.py::test_part_{0} PASSED [ 50%]", "tests/test_a.py::test_odd_part FAILED"),
+    "search": ("grep -rn part src", "src/mod_{1}.py:{0}:    part = parts[{0}]", "src/mod_7.py:901:    odd_part = 0"),
+    "listing": ("find . -type f", "./src/pack_{1}/mod_{0}.py", "./src/pack_7/odd_part.py"),
+    "json": ("cat rows.json", '  {{"id": {0}, "name": "part {0}"}},', '  {"id": -1, "name": "odd_part"},'),
+    "prose": ("NOTES.md", "Point {0} of the notes tells what was done about part {1}.", "The odd_part was left out."),
+}
+
+
+def call_of(what: str) -> Call:
+    """A read of a file, or a shell command, as a call."""
+    reads = " " not in what
+    return Call({"id": "c", "tool": "read" if reads else "bash", "args": {"path" if reads else "command": what}}, "")
+
+
+def sample(kind: str, size: int) -> str:
+    """A made output of at least `size` characters, its rare line a third of the way down."""
+    _, line, rare = SAMPLES[kind]
+    count = size // len(line.format(10_000, 100)) + 1
+    lines = [line.format(n, n // 40) for n in range(count)]
+    return "\n".join([*lines[: count // 3], rare, *lines[count // 3 :]])
+
+
+TASK = "Find odd_part and mend it."
+
+
+def needle_test(cases: Sequence[tuple[str, str, str, str, list[str]]], plan: Plan, as_json: bool) -> int:
+    """Print for every case (name, command, text, task, needles) what was sent; a saving is safe with all needles."""
+    rows: list[dict[str, Any]] = []
+    for name, what, text, task, needles in cases:
+        turn = Turn({"role": "tool", "output": text, "call_id": "c"}, {"c": call_of(what)})
+        row: dict[str, Any] = {"output": name, "tokens": tokens(text)}
+        for engine in plan.engines:
+            start = time.perf_counter()
+            sent = new_engine(engine, plan).send(turn, task, task)
+            ms, kept = (time.perf_counter() - start) * 1000, sum(needle in sent.text for needle in needles)
+            saved = 100 - 100 * tokens(sent.text) / row["tokens"]
+            cells = {"sent": tokens(sent.text), "view": sent.view, "ms": ms, "saved %": saved}
+            cells = cells if engine == plan.engines[0] else {}
+            cells.update({"safe %": saved if kept == len(needles) else 0.0, "needles": f"{kept}/{len(needles)}"})
+            row.update((f"{engine} {key}", cell) for key, cell in cells.items())
+        rows.append(row)
+    mean = {key: sum(row[key] for row in rows) / len(rows) for key in rows[0] if "%" in key}
+    whole = {key: sum(len(set(row[key].split("/"))) == 1 for row in rows) for key in rows[0] if "needles" in key}
+    last = {"output": "mean; outputs with all needles", **mean, **whole}
+    table = [[row.get(key, "") for key in rows[0]] for row in (*rows, last)]
+    report(as_json, {"outputs": rows, "mean": mean, "all needles": whole}, [("needles", list(rows[0]), table)])
+    return 0
+
+
+def cmd_outputs(argv: Sequence[str]) -> int:
+    """needles kept and characters saved on real outputs"""
+    args = parsed("outputs", cmd_outputs.__doc__, argv, "folder", *ENGINE)
+    with open(os.path.join(args.folder, "needles.json"), encoding="utf-8") as file:
+        wanted = json.load(file)
+    cases = []
+    for each in wanted:
+        with open(os.path.join(args.folder, each["name"] + ".txt"), encoding="utf-8", newline="") as file:
+            what = each["command"].split()[-1] if each["tool"] == "read" else each["command"]
+            cases.append((each["name"], what, file.read(), each["task"], each["needles"]))
+    return needle_test(cases, plan_of(args), args.json)
+
+
+def cmd_short(argv: Sequence[str]) -> int:
+    """a short run on outputs that it makes itself"""
+    args = parsed("short", cmd_short.__doc__, argv, *ENGINE)
+    made = [(kind, what, sample(kind, 100_000), TASK, [rare]) for kind, (what, _, rare) in SAMPLES.items()]
+    return needle_test(made, plan_of(args), args.json)
+
+
+GROWTH = (10_000, 100_000, 1_000_000, 4_000_000, 10_000_000, 40_000_000)  # characters
+STARTS = 9  # rounds of process starts, one of each kind in turn, of which the median counts
+HOOKED = json.dumps({"hook_event_name": "PostToolUse", "session_id": "s", "tool_name": "Bash",
+                     "tool_input": {"command": "ls"}, "tool_response": {"stdout": "a.py"}}).encode()  # fmt: skip
+
+
+def median_ms(job: Callable[[], object], repeats: int = 9) -> float:
+    """The median time of a job."""
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        job()
+        times.append((time.perf_counter() - start) * 1000)
+    return sorted(times)[repeats // 2]
+
+
+def seeing(kind: str, text: str) -> Callable[[], object]:
+    """A job: a new session sees one output."""
+    call = call_of(SAMPLES[kind][0])
+    return lambda: jevlens.Lens(judge="local", settings=jevlens.Settings()).see(text, call.tool, call.args, TASK)
+
+
+def starts() -> list[list[Any]]:
+    """Median milliseconds from start to finish of a bare interpreter, of `see` and of `hook` on a small result."""
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "jevlens.py")
+    commands = {"bare": (["-c", ""], b""), "see": ([script, "see", "-"], b"a.py\n"), "hook": ([script, "hook"], HOOKED)}
+    times: dict[str, list[float]] = {name: [] for name in commands}
+    with tempfile.TemporaryDirectory() as folder:
+        env = {**os.environ, "JEV_LENS_DATA_DIR": folder, "JEV_LENS_CLASSIFIER": "local"}
+        for name, (words, given) in list(commands.items()) * STARTS:
+            command = [sys.executable, "-E", "-s", *words]
+            job = functools.partial(subprocess.run, command, input=given, env=env, check=True, capture_output=True)
+            times[name].append(median_ms(job, 1))
+    middle = {name: sorted(each)[STARTS // 2] for name, each in times.items()}
+    return [[name, ms, f"{ms / middle['bare']:.2f}", ms - middle["bare"]] for name, ms in middle.items()]
+
+
+def cmd_speed(argv: Sequence[str]) -> int:
+    """time by size and kind, growth, peak memory, process starts"""
+    args = parsed("speed", cmd_speed.__doc__, argv, "--json")
+    begun, kinds, growth = starts(), [], []
+    for kind in SAMPLES:
+        few, some, many = (sample(kind, size) for size in (10_000, 100_000, 1_000_000))
+        ms, once = median_ms(seeing(kind, some)), median_ms(functools.partial(re.findall, NAME, some))
+        kinds.append([kind, median_ms(seeing(kind, few)), ms, median_ms(seeing(kind, many), 3), ms / once])
+    for size in GROWTH:
+        ms = median_ms(seeing("test", sample("test", size)), 3 if size < 4_000_000 else 1)
+        growth.append([f"{size / 1e6:g} MB", ms, ms / (size / 1e6)])
+    growth.append(["40 MB in one line", median_ms(seeing("json", "x" * 40_000_000), 1), ""])
+    text = sample("test", 10_000_000)
+    tracemalloc.start()
+    seeing("test", text)()
+    peak = len(text) + tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    memory = [["10 MB", peak / 1e6, peak / len(text), (peak - 8 * len(text)) / (text.count("\n") + 1)]]
+    tables: list[Table] = [
+        ("milliseconds by kind", ["", "10 kB", "100 kB", "1 MB", "100 kB in identifier passes"], kinds),
+        ("growth (test log)", ["", "ms", "ms per MB"], growth),
+        ("peak memory (test log, the input counted)", ["", "MB", "x input", "bytes a line beyond 8 x input"], memory),
+        ("process start to finish", ["", "ms", "x bare", "ms above bare"], begun),
+    ]
+    report(args.json, {title: [dict(zip(head, row)) for row in rows] for title, head, rows in tables}, tables)
     return 0
 
 
@@ -1123,17 +1344,22 @@ def cmd_dialogues(argv: Sequence[str]) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the function `cmd_NAME` of this file for the command NAME; exit 0 done, 1 failed, 2 usage."""
+    """Run `cmd_NAME` of this file for the command NAME, `cmd_short` without one; exit 0 done, 1 failed, 2 usage."""
     words = list(sys.argv[1:] if argv is None else argv)
     commands = {name[4:]: each for name, each in globals().items() if name.startswith("cmd_")}
-    if words and words[0] in commands:
-        try:
-            return int(commands[words[0]](words[1:]))
-        except (OSError, BenchError) as error:
-            print(f"bench: {words[0]}: {error}", file=sys.stderr)
-            return 1
-    print(__doc__ if words[:1] in (["-h"], ["--help"]) else f"bench: one of {', '.join(commands)}", file=sys.stderr)
-    return 0 if words[:1] in (["-h"], ["--help"]) else 2
+    if not words or words[0].startswith("-") and words[0] not in ("-h", "--help"):
+        words.insert(0, "short")
+    if words[0] not in commands:
+        print(__doc__ if "-h" in words[0] else f"bench: {words[0]}: use one of {', '.join(commands)}", file=sys.stderr)
+        return 0 if "-h" in words[0] else 2
+    try:
+        return int(commands[words[0]](words[1:]))
+    except BrokenPipeError:  # the reader has seen enough
+        sys.stderr.close()
+        return 1
+    except (OSError, ValueError, subprocess.SubprocessError, BenchError, jevlens.JevlensError) as error:
+        print(f"bench: {words[0]}: {error}", file=sys.stderr)
+        return 1
 
 
 if __name__ == "__main__":
