@@ -1100,7 +1100,6 @@ REQUEST_ID = "[A-Za-z0-9._-]{1,80}"  # what a message may show as a request id
 LOOPBACK = r"localhost|\[::1\]|127(?:\.[0-9]{1,3}){3}"  # hosts that may be spoken to without TLS
 # RFC 3986 without user information, query and fragment: scheme, host, port, path.
 URL = r"(?ai)(https?)://(\[[0-9a-f:.]+\]|[a-z0-9._-]+)((?::\d{1,5})?)((?:/[a-z0-9%._~!$&'()*+,;=:@/-]*)?)"
-NAME_IN_BASE = r"\{(\w+)\}"  # a part of a provider's URL that the environment gives
 DECIMAL = r"(?a)\d{1,9}(?:\.\d{1,9})?"  # of Retry-After; longer ones are no wait that anyone means
 Reply = Tuple[int, Mapping[str, str], bytes]  # status, headers with lower-case names, body
 
@@ -1165,12 +1164,28 @@ def post(url: str, body: bytes, headers: Mapping[str, str], timeout: float, canc
     Any status is a reply; no redirect is followed; TLS is verified; an HTTPS request takes the proxy that urllib finds
     in the environment. `cancel`: a threading.Event. Raises TransportError or DeadlineError, with the socket shut down.
     """
-    box: List[Any] = []
+    box: List[Union[Reply, JevlensError]] = []
     sockets: List[Any] = []
-    done = threading.Event()
-    end = time.monotonic() + timeout
-    work = (url, body, headers, timeout, sockets, box, done)
-    threading.Thread(target=_exchange, args=work, daemon=True).start()  # nothing else can bound a DNS look-up
+    done, end = threading.Event(), time.monotonic() + timeout
+
+    def work() -> None:
+        try:
+            link, path = _connection(url, timeout)
+            with contextlib.closing(link):
+                link.connect()
+                sockets.append(link.sock)
+                link.request("POST", path, body, {"Connection": "close", **headers})
+                reply = link.getresponse()
+                data = reply.read(MAX_BODY + 1)
+                if reply.length and len(data) <= MAX_BODY:  # read(n) is silent when less came than was promised
+                    raise ConnectionError
+                box.append((reply.status, {name.lower(): text for name, text in reply.headers.items()}, data))
+        except Exception as error:  # of http, ssl, socket and urllib: the caller gets our kinds only
+            cause = next((CAUSES[base.__name__] for base in type(error).__mro__ if base.__name__ in CAUSES), "network")
+            box.append(DeadlineError() if cause == "deadline" else TransportError(cause))
+        done.set()
+
+    threading.Thread(target=work, daemon=True).start()  # nothing else can bound a DNS look-up
     while not done.wait(max(0.0, min(TICK, end - time.monotonic()))):
         cancelled = cancel is not None and cancel.is_set()
         if cancelled or time.monotonic() >= end:
@@ -1180,28 +1195,7 @@ def post(url: str, body: bytes, headers: Mapping[str, str], timeout: float, canc
             raise TransportError("cancelled") if cancelled else DeadlineError()
     if isinstance(box[0], JevlensError):
         raise box[0]
-    reply: Reply = box[0]
-    return reply
-
-
-def _exchange(url: str, body: bytes, headers: Mapping[str, str], timeout: float, sockets: List[Any], box: List[Any],
-              done: threading.Event) -> None:
-    """One request in a thread of its own: its reply or error goes into `box`, its socket into `sockets`."""
-    try:
-        link, path = _connection(url, timeout)
-        with contextlib.closing(link):
-            link.connect()
-            sockets.append(link.sock)
-            link.request("POST", path, body, {"Connection": "close", **headers})
-            reply = link.getresponse()
-            data = reply.read(MAX_BODY + 1)
-            if reply.length and len(data) <= MAX_BODY:  # read(n) is silent when less came than Content-Length said
-                raise ConnectionError
-            box.append((reply.status, {name.lower(): text for name, text in reply.headers.items()}, data))
-    except Exception as error:  # of http, ssl, socket and urllib: the caller gets our kinds only
-        cause = next((CAUSES[base.__name__] for base in type(error).__mro__ if base.__name__ in CAUSES), "network")
-        box.append(DeadlineError() if cause == "deadline" else TransportError(cause))
-    done.set()
+    return box[0]
 
 
 def _connection(url: str, timeout: float) -> Tuple[Any, str]:
@@ -1282,8 +1276,8 @@ class SystemOne:
         self.provider, id = provider_of(model or "", base_url or "")
         row = self.row = PROVIDERS[self.provider]
         known = environ if self.provider == "typesafe" else {}
-        base = base_url or known.get("TYPESAFE_BASE_URL", "").strip() or row.base
-        self.url, self.host = endpoint(re.sub(NAME_IN_BASE, lambda name: environ.get(name[1], ""), base))
+        base = row.base.format_map(collections.defaultdict(str, environ))
+        self.url, self.host = endpoint(base_url or known.get("TYPESAFE_BASE_URL", "").strip() or base)
         self.model = id or known.get("TYPESAFE_DEFAULT_MODEL", "").strip() or row.model
         self.timeout, self.retries, self.pin = timeout, retries, pin
         self._transport, self._clock = transport or post, clock
