@@ -2632,7 +2632,7 @@ def asks(text: Any, **more: Any) -> dict[str, Any]:
     return {"role": "user", "content": text, **more}
 
 
-def says(text: str = "", *calls: tuple[str, str, dict[str, Any]], **more: Any) -> dict[str, Any]:
+def tells(text: str = "", *calls: tuple[str, str, dict[str, Any]], **more: Any) -> dict[str, Any]:
     made = [{"id": name, "tool": tool, "args": args} for name, tool, args in calls]
     return {"role": "assistant", "content": text, "calls": made, **more}
 
@@ -2643,7 +2643,7 @@ def gives(call: str, text: Any, **more: Any) -> dict[str, Any]:
 
 def does(name: str, tool: str, args: dict[str, Any], text: str, said: str = "") -> list[dict[str, Any]]:
     """A call and its result."""
-    return [says(said, (name, tool, args)), gives(name, text)]
+    return [tells(said, (name, tool, args)), gives(name, text)]
 
 
 def chat(*parts: Any) -> list[dict[str, Any]]:
@@ -2675,7 +2675,7 @@ def kept_by(*labels: str) -> Any:
 def test_distil_without_a_classifier_edits_what_a_newer_output_repeats():
     log = ruled(100)
     entries = chat(asks("fix"), does("c1", "read", {"path": "a.py"}, log), does("c2", "bash", {"command": "ls"}, "a"),
-                   does("c3", "read", {"path": "./a.py"}, log + "\nend"), says("Done."))
+                   does("c3", "read", {"path": "./a.py"}, log + "\nend"), tells("Done."))
     edits, record = history.distil(entries, cold=True)
     assert [edit["targetId"] for edit in edits] == ["e2"]
     text = edits[0]["replacement"]
@@ -2702,8 +2702,8 @@ def test_rule(case):
     tool, args, shared, again, edited = BY_RULE[case]
     old, other = ruled(100).split("\n"), ruled(100, word="y").split("\n")
     keep = int(100 * shared)
-    entries = chat(asks("go"), does("c1", tool, args, "\n".join(old)), says("so"),
-                   does("c2", tool, again, "\n".join(old[:keep] + other[keep:])), says("Done."))
+    entries = chat(asks("go"), does("c1", tool, args, "\n".join(old)), tells("so"),
+                   does("c2", tool, again, "\n".join(old[:keep] + other[keep:])), tells("Done."))
     edits, _ = history.distil(entries, cold=True)
     assert [edit["targetId"] for edit in edits] == ["e2"] * edited
 
@@ -2711,18 +2711,18 @@ def test_rule(case):
 def test_by_rule_nothing_goes_for_a_newer_result_that_failed_or_says_less_or_is_an_edit():
     log = ruled(100)
     for again in (gives("c2", log, is_error=True), gives("c2", "File unchanged since last read.")):
-        call = says("", ("c2", "read", {"path": "a"}))
-        entries = chat(asks("go"), does("c1", "read", {"path": "a"}, log), call, again, says("x"))
+        call = tells("", ("c2", "read", {"path": "a"}))
+        entries = chat(asks("go"), does("c1", "read", {"path": "a"}, log), call, again, tells("x"))
         assert history.distil(entries, cold=True) == ([], {})
     edit = does("c2", "edit", {"path": "a", "old": "x"}, "ok")
-    entries = chat(asks("go"), does("c1", "read", {"path": "a"}, log), edit, says("x"))
+    entries = chat(asks("go"), does("c1", "read", {"path": "a"}, log), edit, tells("x"))
     assert history.distil(entries, cold=True) == ([], {})
 
 
 def test_a_chain_of_repeats_names_the_result_that_stays():
     log = ruled(100)
     runs = [does(f"c{i}", "bash", {"command": "make"}, log) for i in range(3)]
-    entries = chat(asks("go"), *runs, says("Done."))
+    entries = chat(asks("go"), *runs, tells("Done."))
     edits, _ = history.distil(entries, cold=True)
     assert [edit["targetId"] for edit in edits] == ["e2", "e4"]
     assert "2 turn(s) later" in edits[0]["replacement"] and "1 turn(s) later" in edits[1]["replacement"]
@@ -2733,9 +2733,9 @@ def test_edits_by_rule_wait_until_they_pay():
     start = [asks("go"), *does("c1", "read", {"path": "a"}, log)]
     big = does("c2", "bash", {"command": "x"}, ruled(2000, word="z"))
     again = does("c3", "read", {"path": "a"}, log)
-    assert history.distil(chat(*start, *big, *again, says("Done.")))[0] == []  # 122,000 characters behind it, 4 turns
-    assert history.distil(chat(*start, *big, *again, says("Done.")), cold=True)[0]
-    assert history.distil(chat(*start, *again, *[says("hm")] * 200))[0]  # nothing behind it but the newer one
+    assert history.distil(chat(*start, *big, *again, tells("Done.")))[0] == []  # 122,000 characters behind it, 4 turns
+    assert history.distil(chat(*start, *big, *again, tells("Done.")), cold=True)[0]
+    assert history.distil(chat(*start, *again, *[tells("hm")] * 200))[0]  # nothing behind it but the newer one
 
 
 # ================================================================ history: the ledger
