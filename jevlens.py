@@ -1962,7 +1962,8 @@ class Lens:
         gone: Set[int] = set()
         kept = None if keep is None else set(keep)
         for run in case.session.memory.runs(doc):
-            start, end = run.start + (run.start in ends), run.end - (run.end - 1 in ends)
+            start = ends[0] + 1 if run.start <= ends[0] < run.end else run.start  # blank lines around them stay, too
+            end = ends[1] if start <= ends[1] < run.end else run.end
             inside = [line for line in range(start, end) if kept is None or line in kept]
             if sum(len(doc.lines[line]) + 1 for line in inside) < RUN_GAIN or end - start < RUN:
                 continue

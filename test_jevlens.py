@@ -1925,6 +1925,15 @@ def test_hook_remembers_between_processes_without_a_transcript(store: Any) -> No
     assert " of bash make" not in updated(store, claude_event(bash_response(LONG), session_id="s-2"))["stdout"]
 
 
+def test_what_the_session_has_never_includes_the_first_and_the_last_line_with_text() -> None:
+    lens = jevlens.Lens("local", settings=jevlens.Settings(disabled=True))
+    text = "\n" + LONG + "\n\n"
+    lens.see(text, "read", {"path": "a.log"})
+    lens.settings = jevlens.Settings()
+    view = lens.see(text, "bash", {"command": "x"}).text.split("\n")
+    assert view[1].startswith("step 0:") and view[3].startswith("step 399:"), "blank lines around them stay, too"
+
+
 def test_a_session_goes_on_in_a_later_process(tmp_path: pathlib.Path) -> None:
     jevlens.Lens("local", tmp_path, session="a/../b").see(LONG, "read", {"path": "a.log"})
     with open(next((tmp_path / "sessions").iterdir()), "ab") as journal:
