@@ -585,7 +585,7 @@ def _command_shape(sample: Sequence[str], command: str) -> str:
         return "terminal"
     shape = _content_shape(sample, known[-1:] == ["search"] and set(known) <= {"search", "tree"})
     if shape not in ("diff", "test", "search", "filelist") and set(words) & set(_SHOWERS) and _is_code(sample) and any(
-            language_of(_unquoted(word)) not in _NOT_CODE for line in _loose(command) for stage in line for word in stage):
+            language_of(_unquoted(word)) not in _NOT_CODE for line in _statements(command) for stage in line for word in stage):
         return "display"  # several files with titles between them, say: it may be edited from
     if known and shape in ("", "log", "table"):  # a program says more than a weak sign in the text
         return next((name for name in ("test", "build") if name in known), known[-1])
@@ -625,9 +625,9 @@ def classify(
 # ---------------------------------------------------------------- the display-command parser
 
 _SHELL_RULES = (
-    # one piece of a command: blanks, an operator, a whole word; a quote must close before a blank, an operator or the end
-    Rule("shell-word", r"[ \t]+|(?P<op>&&|[;|\n])|'(?P<single>[^'\n]{0,4000})'(?=[\s;|&]|\Z)"
-         r"|\"(?P<double>[^\"\n]{0,4000})\"(?=[\s;|&]|\Z)|(?P<word>[^\s;|&'\"]+)(?=[\s;|&]|\Z)", "'a b.md' |", "'a b.md"),
+    # an operator, a here-document, or a word with its quotes; an unclosed quote is a word of its own
+    Rule("shell-word", r"(?P<op>&&|\|\||[;|]|\n\s*|&(?![>\d]))|(?P<here><<-?)|(?:[^\s;|&'\"<\\]|\\[\s\S]|'[^']*'"
+         r"|\"(?:[^\"\\]|\\[\s\S])*\"|<(?!<)|(?<=[<>])&|&(?=[>\d]))+|['\"]", "git commit -m 'a; b'", " "),
     # one stage, its words joined by newlines: options that only cut or number lines, then paths
     Rule("stage", r"^(?:(?:/usr)?/bin/)?(?:cat(?:\n(?:-n|--number))*|nl(?:\n(?:-ba|-b\na|--body-numbering=a))*"
          r"|bat(?:cat)?(?:\n(?:-[npP]+|--(?:number|plain|style|paging|color|decorations|language)(?:=\S*)?|-l\n\w+"
@@ -640,9 +640,6 @@ _SHELL_RULES = (
          "sed\n-n\n301,660p\nsrc/a.py", "sed\n-i\n301,660p\nsrc/a.py", re.A),
     Rule("sed-range", r"(\d{1,9}|\$)(?:,(\d{1,9}|\$))?p", "301,660p", "q;5q", re.A),
     Rule("brace-group", r"\{([^{}]{0,4000},[^{}]{0,4000})\}", "src/{a,b}.py", "src/{a}.py"),
-    # the same for any command: nothing is rejected, a quoted stretch may hold newlines
-    Rule("loose-word", r"(?P<op>&&|\|\||[;|\n]|&(?![>\d]))|(?P<here><<-?)|(?:[^\s;|&'\"<\\]|\\[\s\S]|'[^']*'|\"(?:[^\"\\]|\\[\s\S])*\""
-         r"|<(?!<)|(?<=[<>])&|&(?=[>\d]))+|['\"]", "git commit -m 'a; b'", " "),
     Rule("not-program", r"^(?:[A-Za-z_]\w*=|-|\d?>|(?:sudo|npx|bunx|time|nohup|env|exec|rtk|command|then|do|if|else|nice|timeout"
          r"|stdbuf|xvfb-run|uv|poetry|pdm|bundle|run|exec|dlx|python3?|\d+[smh]?|[!{(])$)", "PYTHONPATH=src", "pytest", re.A),
     Rule("file-word", r"^[^*?\[\]{}$<>|]{0,300}?[\w@)-]\.[A-Za-z][A-Za-z0-9]{0,9}$", "src/a.test.ts", "src/*.ts", re.A),
@@ -651,8 +648,36 @@ _COMMAND_CAP = 16384  # characters of a command that are parsed; the reference's
 _PATH_CAP = 256  # paths and brace results of one display; the reference's bound
 _BOUND = 400  # lines at most of an output that counts as cut by the agent itself (design D9)
 _SHOWERS = ("cat", "head", "tail", "sed", "nl", "bat", "batcat", "awk", "less")
-_Word = Tuple[str, str]  # (text, "op" | "single" | "double" | "word")
 _Cut = Tuple[int, Optional[int]]  # first line, last line (None: to the end); (0, n): the last n lines, (0, None): some
+
+
+def _statements(command: str) -> List[List[List[str]]]:
+    """Statements of pipeline stages of words with their quotes; what follows a here-document is not read."""
+    out: List[List[List[str]]] = [[[]]]
+    for found in pattern("shell-word").finditer(command[:_COMMAND_CAP]):
+        if found["here"]:
+            break
+        if not found["op"]:
+            out[-1][-1].append(found.group())
+        elif found["op"] == "|":
+            out[-1].append([])
+        else:
+            out.append([[]])
+    return out
+
+
+def _unquoted(word: str) -> str:
+    return word[1:-1] if len(word) > 1 and word[0] == word[-1] and word[0] in "'\"" else word
+
+
+def _strict(word: str) -> str:
+    """What a word stands for in the subset of `shown_by`, "" when it is not of it.
+
+    A quoted glob rejects: it is a literal name to the shell, and could not be told from a glob afterwards.
+    """
+    text = _unquoted(word)
+    barred = "'\">" + ("" if word[:1] == "'" else "$") + ("{}*?[]\n" if text is not word else "")
+    return text if set(text).isdisjoint(barred) else ""
 
 
 def shown_by(command: str) -> Optional[List[Shown]]:
@@ -662,52 +687,22 @@ def shown_by(command: str) -> Optional[List[Shown]]:
     after `cd DIR`, through filters that only cut lines. Redirections (but `2>/dev/null`), substitutions, variables,
     `||`, `&`, comments and escapes reject. Source: the reference's 2.1 to 2.6, with its fault 9.41 put right.
     """
-    words = _strict_words(command) if len(command) <= _COMMAND_CAP and set(command).isdisjoint("<`\\()#\r") else None
+    text = command.strip(" \t\n;")
+    spare = text.replace("&&", "").replace("2>/dev/null", "")
+    if len(command) > _COMMAND_CAP or not set(spare).isdisjoint("<>&`\\()#\r") or "||" in text or text[-1:] in "|&":
+        return None
     shown: List[Shown] = []
     folder = ""
-    for statement in _parts(words or [], (";", "&&", "\n")):
-        if statement and statement[0][0] == "cd" and len(statement) == 2 and _is_path(statement[1][0]):
-            folder = _under(folder, statement[1][0]).rstrip("/") or "/"
-        elif statement or words and ("&&", "op") in words[-1:]:
-            items = _pipeline(_parts(statement, ("|",)))
-            if not items:
-                return None
-            shown.extend(item._replace(path=_under(folder, item.path)) for item in items)
-    return shown if 0 < len(shown) <= _PATH_CAP else None
-
-
-def _strict_words(command: str) -> Optional[List[_Word]]:
-    """The words and operators of a command, None where one is not of the subset."""
-    words: List[_Word] = []
-    at = 0
-    while at < len(command):
-        found = pattern("shell-word").match(command, at)
-        if not found:
-            return None
-        at = found.end()
-        kind = found.lastgroup
-        if kind is None or found.group() == "2>/dev/null":
+    for statement in _statements(text):
+        stages = [[_strict(word) for word in stage if word != "2>/dev/null"] for stage in statement]
+        if stages[0][:1] == ["cd"] and len(stages) == 1 and len(stages[0]) == 2 and _is_path(stages[0][1]):
+            folder = _under(folder, stages[0][1]).rstrip("/") or "/"
             continue
-        text = found[kind]
-        if kind != "op" and (not text or ">" in text or "$" in text and kind != "single"):
+        items = _pipeline(stages)
+        if not items:
             return None
-        # a quoted glob is a literal name for the shell, which the literal path words here could not tell from a glob
-        if kind in ("single", "double") and not set(text).isdisjoint("{}*?[]"):
-            return None
-        if kind == "op" and text == "&&" and (not words or words[-1][1] == "op"):
-            return None
-        words.append((text, kind))
-    return words
-
-
-def _parts(words: Sequence[_Word], operators: Sequence[str]) -> List[List[_Word]]:
-    parts: List[List[_Word]] = [[]]
-    for word in words:
-        if word[1] == "op" and word[0] in operators:
-            parts.append([])
-        else:
-            parts[-1].append(word)
-    return parts
+        shown.extend(item._replace(path=_under(folder, item.path)) for item in items)
+    return shown if 0 < len(shown) <= _PATH_CAP else None
 
 
 def _under(folder: str, path: str) -> str:
@@ -719,16 +714,16 @@ def _is_path(word: str) -> bool:
     return bool(word) and word[0] != "-" and set(word).isdisjoint("~!$")
 
 
-def _pipeline(stages: Sequence[Sequence[_Word]]) -> List[Shown]:
+def _pipeline(stages: Sequence[Sequence[str]]) -> List[Shown]:
     """What one pipeline shows; empty when a stage is not of the subset."""
     items: List[Shown] = []
     for position, stage in enumerate(stages):
-        parsed = _stage([text for text, _ in stage])
+        parsed = _stage(stage)
         if parsed is None or bool(parsed[1]) == bool(position):  # the first stage names files, a filter names none
             return []
         cuts, paths = parsed
         if not position:
-            known = len(paths) == 1 or cuts == [(1, None)] or stage[0][0].endswith("head")
+            known = len(paths) == 1 or cuts == [(1, None)] or stage[0].endswith("head")
             items = [Shown(path, *cut) for path in paths for cut in (cuts if known else [(0, None)])]
         elif cuts != [(1, None)]:
             alone = len(items) == len(cuts) == 1
@@ -787,26 +782,7 @@ _VERBS = frozenset("git npm pnpm yarn bun cargo go gh docker kubectl make mise g
                    "deno playwright".split())
 _VALUED = frozenset("-C --filter -F --prefix --dir --cwd -p -w --workspace -g --glob -e -m -A -B -t --type --include --exclude "
                     "-k -o -f -s".split())
-_QUIET = frozenset("cd echo printf true pwd sleep mkdir export source . set sort uniq fi done".split())
-
-
-def _loose(command: str) -> List[List[List[str]]]:
-    """Statements of pipeline stages of words, quotes kept; what follows a here-document is not read."""
-    statements: List[List[List[str]]] = [[[]]]
-    for found in pattern("loose-word").finditer(command[:_COMMAND_CAP]):
-        if found["here"]:
-            break
-        if not found["op"]:
-            statements[-1][-1].append(found.group())
-        elif found["op"] == "|":
-            statements[-1].append([])
-        else:
-            statements.append([[]])
-    return [stages for stages in statements if stages[0]]
-
-
-def _unquoted(word: str) -> str:
-    return word[1:-1] if len(word) > 1 and word[0] == word[-1] and word[0] in "'\"" else word
+_QUIET = frozenset(["", *"cd echo printf true pwd sleep mkdir export source . set sort uniq fi done".split()])
 
 
 def _program(words: Sequence[str]) -> Tuple[str, List[str]]:
@@ -816,7 +792,7 @@ def _program(words: Sequence[str]) -> Tuple[str, List[str]]:
         if rest[0].startswith("python") and rest[1] != "-m":  # a script of its own
             break
         rest = rest[1:]
-    name = rest[0].rsplit("/", 1)[-1]
+    name = rest[0].rsplit("/", 1)[-1] if rest else ""
     if name in ("bash", "sh", "zsh") and len(rest) > 2 and rest[1][0] == "-" and rest[1][-1] == "c":
         return next(iter(programs(rest[2])), name), rest[3:]
     name = {"gradlew": "gradle", "mvnw": "mvn", "py.test": "pytest"}.get(name, name)
@@ -831,8 +807,8 @@ def programs(command: str) -> List[str]:
 
     `cd`, `echo` and their like are left out when something else runs. `bash -c '…'` counts as what it runs.
     """
-    found = [_program(stages[0])[0] for stages in _loose(command)]
-    return [name for name in found if name.split(" ")[0] not in _QUIET] or found
+    found = [_program(stages[0])[0] for stages in _statements(command)]
+    return [name for name in found if name.split(" ")[0] not in _QUIET] or list(filter(None, found))
 
 
 def bounded(tool: str, args: Mapping[str, Any]) -> bool:
@@ -841,7 +817,7 @@ def bounded(tool: str, args: Mapping[str, Any]) -> bool:
     if tool == "read":
         return isinstance(limit, int) and 0 < limit <= _BOUND
     total = 0
-    for stages in _loose(str(args.get("command") or "")):
+    for stages in _statements(str(args.get("command") or "")):
         if _program(stages[0])[0] not in _QUIET:
             parsed = _stage([_unquoted(word) for word in stages[-1] if word[:2] != "2>"])
             if parsed is None:
@@ -858,7 +834,7 @@ def named_files(tool: str, args: Mapping[str, Any]) -> List[str]:
     """
     value = args.get("paths") or args.get("path") or ""
     words = [str(word) for word in value] if isinstance(value, (list, tuple)) else [str(value)]
-    for stages in _loose(str(args.get("command") or "") if tool == "bash" else ""):
+    for stages in _statements(str(args.get("command") or "") if tool == "bash" else ""):
         program, rest = _program(stages[0])
         plain = [word for at, word in enumerate(rest) if word[:1] != "-" and (not at or rest[at - 1] not in _VALUED)]
         pattern_first = program in _PROGRAMS["search"].split(",") and "-e" not in rest
@@ -921,10 +897,13 @@ _LANGUAGES = {
                      "public static function load($x)", "functions($x);"),
     "css": _Language("brace", "scan-css", "/*", "", r"([^{}]{1,200}?)[ \t]*\{", ".card > a:hover {", "color: red;"),
     "bash": _Language("brace", "scan-hash", "#", r"function", _NEVER, "function clean {", "functional x", True),
-    "sql": _Language("sql", "scan-lua", "--", "", r"(?i:create|alter|drop|insert|update|delete|merge|with|select|grant|comment|do"
-                     r"|call|begin|copy)\b((?i:[ \t]+(?:or|replace|global|temp|temporary|unique|materialized|table|view|function"
-                     r"|procedure|trigger|index|type|schema|policy|into|from|on|if|not|exists|only|concurrently)\b){0,8}[ \t]*"
-                     r"(?:[^\s(;]{1,120})?)", "CREATE TABLE IF NOT EXISTS users (", "created_at timestamptz,"),
+    "sql": _Language("sql", "scan-lua", "--", r"(?i:create|alter|drop|insert|update|delete|merge|with|select|grant|comment|do|call"
+                     r"|copy)(?i:[ \t]+(?:or|replace|global|temp|temporary|unique|materialized|table|view|function|procedure"
+                     r"|trigger|index|type|schema|policy|into|from|on|if|not|exists|only|concurrently)\b){0,8}", _NEVER,
+                     "CREATE TABLE IF NOT EXISTS users (", "created_at timestamptz,"),
+    "keys": _Language("keys", "", "#", "", r"(?:- )?(?:\"([^\"\n]{1,200})\"|([\w./@$%-]{1,200}))[ \t]*:(?:\s|$)|([{\[])\s*$"
+                      r"|<([A-Za-z][\w:.-]{0,80})[^<]*$|- (\S.{0,200})|([\w-]{1,80}(?:[ \t]+\"[^\"]{0,200}\"){0,3})[ \t]*\{\s*$",
+                      '"scripts": {', "}, 1"),
 }
 _TYPES = frozenset("class interface @interface enum record struct trait impl namespace mod module object protocol extension actor "
                    "union type describe suite context defmodule defprotocol defimpl @implementation".split())
@@ -970,14 +949,13 @@ _BLOCK_RULES = (
          r"def|class|function|func|fn|interface|struct|enum|trait|impl|type|module|namespace|import|package|use|using|fun|defmodule"
          r"|defp)[ \t]+[\w{(*\"'.@&]|^#include[ \t]*[<\"]|^(?:const|let|var)[ \t]+[\w{\[]{1,80}.{0,80}=|^from[ \t]+[\w.]+[ \t]+import",
          "export default class Parser {", "The class was fun.", re.A),
-    Rule("end-inline", r"^(?:.*[;\s])?end[ \t]*$|^.*,[ \t]*do:|^[^=\n]{0,200}\)[ \t]*=[ \t]|^def[ \t]+[\w.?!]+[ \t]+=[ \t]",
-         "def x; end", "def x(a)", re.A),
     Rule("preprocessor", r"^#[ \t]*(if|el|endif)", "#ifdef A", "#include <a>"),
 )
 _LONG_CODE = 10_000  # characters; a longer line is data: it is not scanned and counts as one without brackets
 _CONSTANT = 4  # lines from which a constant is a block, as the reference
 _SIGNATURE = 6  # lines of a signature that an outline shows at most
 _LOOKAHEAD = 40  # lines in which a signature must reach its body
+_DEEP = 1 << 30  # the level of a line inside a string: it ends no block
 _INSIDE = '"'  # stands for a line inside a string that runs over lines
 _OPENERS = {  # what must be in a line before it is scanned one token after the other
     "scan-js": ("`", "/*"), "scan-c": ("`", "/*", '"""', 'r"', "r#", 'R"', '@"'), "scan-css": ("/*",), "scan-hash": (),
@@ -1046,7 +1024,7 @@ def _blanked(found: "re.Match[str]") -> str:
 
 
 class _Found(NamedTuple):
-    """A declaration: its block [start, end) with leading comments, the signature [line, body), level and name."""
+    """A declaration: its block [start, end) with leading comments, the signature [line, body), level, depth and name."""
 
     start: int
     line: int
@@ -1058,252 +1036,167 @@ class _Found(NamedTuple):
     kind: str
 
 
-class _Nest:
-    """Blocks while the lines are read one by one: all that were found, in order, and which of them are open."""
-
-    def __init__(self) -> None:
-        self.found: List[_Found] = []
-        self.open: List[int] = []
-
-    def push(self, start: int, line: int, body: int, level: int, name: str, kind: str, owner: str = "") -> None:
-        """Open a block inside the open ones; `owner` joined with the name where it is not theirs already."""
-        self.open.append(len(self.found))
-        full = f"{owner}.{name}" if owner else name
-        self.found.append(_Found(start, line, body, body, level, len(self.open) - 1, full, kind))
-
-    def top(self) -> Optional[_Found]:
-        """The innermost open block."""
-        return self.found[self.open[-1]] if self.open else None
-
-    def pop(self, end: int) -> None:
-        """Close the innermost open block before line `end`."""
-        at = self.open.pop()
-        self.found[at] = self.found[at]._replace(end=max(end, self.found[at].body))
-
-    def finish(self, lines: Sequence[str]) -> List[_Found]:
-        """Close what is open at the last line that is not blank."""
-        end = next((at for at in range(len(lines), 0, -1) if lines[at - 1].strip()), 0)
-        while self.open:
-            self.pop(end)
-        return self.found
+_Declared = Optional[Tuple[str, str, int]]  # (name, kind, first line after the signature)
 
 
-class _Lead:
-    """Where the comments and annotations begin that lead to the next declaration."""
-
-    def __init__(self) -> None:
-        self.start = -1
-        self.level = 0
-
-    def see(self, at: int, level: int) -> None:
-        """A comment or an annotation stands in this line."""
-        if self.start < 0:
-            self.start, self.level = at, level
-
-    def take(self, at: int) -> int:
-        """The first line of a declaration in this line."""
-        start = self.start if self.start >= 0 else at
-        self.start = -1
-        return start
-
-
-def _named(found: "re.Match[str]", text: str) -> Tuple[str, str]:
-    """(name, kind) of a match of a declaration rule on a line whose signature is `text`."""
-    groups = [group for group in found.groups() if group]
-    name = groups[-1].strip().replace("::", ".")
-    if found["constant"] is not None:
-        if found.group()[-1] == "{" and "=" not in found.group():  # a selector of CSS
-            return found.group()[:-1].strip(), "function"
-        lambdas = "=>" in text or "function" in text
-        return ("const" if name == "(" else name), "function" if lambdas else "constant"
-    key = found["key"].split()[-1].partition(".")[0]
-    owner = f"{found['owner']}." if found["owner"] else ""
-    return owner + name, "class" if key in _TYPES else "function"
-
-
-def _levels(clean: Sequence[str], brackets: str) -> List[int]:
-    """How many brackets are open after each line; `#else` starts again where its `#if` stood."""
+def _brace_levels(clean: Sequence[str], brackets: str) -> List[int]:
+    """How many brackets are open before the first line and after each; `#else` starts again where its `#if` stood."""
     half = len(brackets) // 2
-    out: List[int] = []
+    out = [0]
     saved: List[int] = []
-    level = 0
     for line in clean:
-        level += sum(map(line.count, brackets[:half])) - sum(map(line.count, brackets[half:]))
-        if line[:1] == "#":
-            word = pattern("preprocessor").match(line)
-            if word and word[1] == "if":
-                saved.append(level)
-            elif word and saved:
-                level = saved[-1] if word[1] == "el" else level
-                saved = saved if word[1] == "el" else saved[:-1]
+        level = out[-1] + sum(map(line.count, brackets[:half])) - sum(map(line.count, brackets[half:]))
+        word = pattern("preprocessor").match(line) if line[:1] == "#" else None
+        if word and word[1] == "if":
+            saved.append(level)
+        elif word and saved:
+            level = saved.pop() if word[1] == "el" else level
+            saved += [level] if word[1] == "el" else []
         out.append(level)
     return out
 
 
-def _body(clean: Sequence[str], levels: Sequence[int], line: int, before: int) -> Tuple[int, bool]:
-    """(first line after the signature that starts at `line`, whether a body in braces follows)."""
+def _indent_levels(clean: Sequence[str], language: str) -> List[int]:
+    """The level of the next line that may end a block: twice its indentation, one more for what closes a bracket or body.
+
+    Where a body ends at its `end`, only an `end` or a declaration may end a block: texts in it may be indented less.
+    """
+    family = _LANGUAGES[language].family
+    out = [-1]
+    for text in reversed(clean):
+        bare = text.strip()
+        closing = bare[:1] in ("}", "]", ")") or bare[:2] in ("- ", "</") and family == "keys" or (
+            family == "end" and bare[:3] == "end" and not bare[3:4].isalnum())
+        level = 2 * (len(text) - len(text.lstrip())) + closing
+        if text is _INSIDE and family != "end":
+            level = _DEEP
+        elif not bare or family == "end" and not closing and not pattern(f"declare-{language}").match(bare):
+            level = out[-1]
+        out.append(level)
+    return out[::-1]
+
+
+def _sql_levels(clean: Sequence[str]) -> List[int]:
+    """1 inside a statement: to the `;` at a line's end, outside `$$` and outside a body that runs to its END."""
+    out = [0]
+    dollars, body = 0, False
+    for text in map(str.strip, clean):
+        word = text[:5].upper()
+        dollars += text.count("$$")
+        body = (body or word == "BEGIN" and text[5:6] != ";") and word[:3] != "END" and not dollars
+        ends = text.endswith(";") and not dollars % 2 and not body
+        dollars = 0 if ends else dollars
+        out.append(0 if ends else 1 if text else out[-1])
+    return out
+
+
+def _body(clean: Sequence[str], line: int, braces: bool) -> Tuple[int, bool]:
+    """(first line after the signature that starts at `line`, whether a body follows)."""
+    level = 0
     clause = False
     for at in range(line, min(line + _LOOKAHEAD, len(clean))):
         text = clean[at].rstrip()
-        if text.endswith("{") and levels[at] == before + 1:
+        level += sum(map(text.count, "([")) - sum(map(text.count, ")]"))
+        if level > 0 or not text:
+            if at == line and text.endswith(("=> {", ") {")):  # the body of a function that is an argument
+                return at + 1, True
+            continue
+        if not braces or text.endswith("{"):
             return at + 1, True
-        if levels[at] <= before and text:
-            after = next((n for n in range(at + 1, min(at + 4, len(clean))) if clean[n].strip()), at)
-            clause = clause or pattern("clause").match(text) is not None and at > line
-            if after > at and clean[after].lstrip()[:1] == "{" and not text.endswith(";"):  # a brace on its own line
-                return after + 1, True
-            if text.endswith((";", "}")) or not clause and (after == at or not pattern("clause").match(clean[after])):
-                return at + 1, "{" in text
-    return line + 1, levels[line] > before
+        after = next((n for n in range(at + 1, min(at + 4, len(clean))) if clean[n].strip()), at)
+        if after > at and clean[after].lstrip()[:1] == "{" and text[-1] != ";":  # a brace on a line of its own
+            return after + 1, True
+        clause = clause or at > line and pattern("clause").match(text) is not None
+        if text[-1] in ";}" or not clause and (after == at or not pattern("clause").match(clean[after])):
+            return at + 1, "{" in text
+    return line + 1, False
 
 
-def _brace_declaration(
+def _named(found: "re.Match[str]", text: str) -> Tuple[str, str]:
+    """(name, kind) of a match of a declaration rule on a line whose signature is `text`."""
+    name = [group for group in found.groups() if group][-1].strip().replace("::", ".")
+    if found["constant"] is None:
+        key = found["key"].split()[-1].partition(".")[0]
+        return (f"{found['owner']}.{name}" if found["owner"] else name), "class" if key in _TYPES else "function"
+    if found.group()[-1] == "{" and "=" not in found.group():  # a selector of CSS
+        return found.group()[:-1].strip(), "function"
+    lambdas = "=>" in text or "function" in found.group() or "= function" in text
+    return ("const" if name == "(" else name), "function" if lambdas else "constant"
+
+
+def _declaration_at(
     lines: Sequence[str], clean: Sequence[str], levels: Sequence[int], at: int, language: str, inside: str
-) -> Optional[Tuple[str, str, int]]:
-    """(name, kind, first line after the signature) that line `at` declares; `inside`: the kind of the block around it."""
+) -> _Declared:
+    """What line `at` declares; `inside`: the kind of the block around it ("class" for none)."""
+    row = _LANGUAGES[language]
     text = clean[at].strip()
-    before = levels[at - 1] if at else 0
-    found = pattern(f"declare-{language}").match(lines[at].strip())
+    found = pattern(f"declare-{language}").match(lines[at].strip()[:_WIDTH])
+    if row.family == "keys":
+        name = [group for group in found.groups() if group][-1] if found and (at or len(text) > 1) else ""
+        return (lines[at + 1].strip(" ,\r") if name in "{[" and at + 1 < len(lines) else name, "key", at + 1) if name else None
     if found:
-        body, opened = _body(clean, levels, at, before)
+        body, opened = _body(clean, at, row.family == "brace")
         name, kind = _named(found, " ".join(clean[at:min(body, at + _SIGNATURE)]))
-        plain = language == "js" and kind == "constant" and "=" in found.group() and not opened and levels[at] <= before
-        local = inside == "function" and found["constant"] is not None and (kind == "constant" or not opened)
-        return None if local or text.endswith(",") or plain and found.group()[-1] in "({" else (name, kind, body)
+        local = found["constant"] is not None and inside != "class" and (kind == "constant" or not opened)
+        statement = row.family == "sql" and levels[at] > 0
+        return None if local or statement or text.endswith(",") else (name, kind, at + 1 if kind == "constant" else body)
     script = language in ("js", "bash")
-    if not _LANGUAGES[language].methods or "(" not in text or not script and inside == "function":
+    if not row.methods or "(" not in text or not script and inside == "function" or pattern("control-word").match(text):
         return None
-    found = None if pattern("control-word").match(text) else pattern("declare-method").match(text)
+    found = pattern("declare-method").match(text)
     if not found:
         return None
-    body, opened = _body(clean, levels, at, before)
+    body, opened = _body(clean, at, True)
     ends, typed = clean[body - 1].rstrip(), found.start(1) > 0
     prototype = not script and typed and not opened and ends.endswith(";") and "=" not in found.group()
-    called = levels[body - 1] <= before and not typed and ends.endswith((";", ","))
-    return (found[1].replace("::", "."), "function", body) if opened and not called or prototype else None
+    # `name(…) {` opens one bracket; a call with a function as its argument opens two, or is closed by `;`
+    method = opened and (levels[body] == levels[at] + 1 or levels[body] <= levels[at] and (typed or ends.endswith("}")))
+    return (found[1].replace("::", "."), "function", body) if method or prototype else None
 
 
-def _brace_blocks(lines: Sequence[str], clean: Sequence[str], language: str) -> List[_Found]:
-    """Declarations of the brace family, by counting brackets; a fragment may close more than it opens."""
-    levels = _levels(clean, "{}" if language in ("bash", "css") else "{([})]")
-    nest, lead, before = _Nest(), _Lead(), 0
+def _declarations(lines: Sequence[str], language: str) -> List[_Found]:
+    """The declarations of a text, in order, nested or disjoint: a block ends at the first line that falls to its level."""
+    row = _LANGUAGES[language]
+    clean = _clean(lines, row)
+    levels = (_brace_levels(clean, "{}" if language in ("bash", "css") else "{([})]") if row.family == "brace"
+              else _sql_levels(clean) if row.family == "sql" else _indent_levels(clean, language))
+    found: List[_Found] = []
+    opened: List[int] = []  # places in `found`
+    lead, base = -1, 0  # the first line of the comments and annotations before a declaration, and their level
     for at, text in enumerate(clean):
         bare = text.strip()
-        top = nest.top()
         if not bare:
-            lead.see(at, before) if lines[at].strip() else lead.take(at)
-        elif bare[0] not in "}])>|&" and text is not _INSIDE:
-            declared = _brace_declaration(lines, clean, levels, at, language, top.kind if top else "class")
+            lead, base = (-1, base) if not lines[at].strip() else (lead, base) if lead >= 0 else (at, levels[at])
+        elif text is not _INSIDE and (lead < 0 or levels[at] <= base):
+            inside = found[opened[-1]].kind if opened else "class"
+            declared = _declaration_at(lines, clean, levels, at, language, inside) if bare[0] not in "}])>|&" else None
             if declared:
-                name, kind, body = declared
-                start = lead.take(at)
-                while top and not text[0].isspace() and _indented(lines, top):  # the scanner was misled: start again
-                    nest.pop(start)
-                    top = nest.top()
-                nest.push(start, at, body, before, name, kind, top.name if top else "")
-            elif bare[0] in "@#[" or bare.startswith("template"):
-                lead.see(at, before)
-            elif before <= lead.level:
-                lead.take(at)
-        else:
-            lead.take(at) if before <= lead.level else None
-        before = levels[at]
-        top = nest.top()
-        while top and before <= top.level and at + 1 >= top.body:
-            nest.pop(at + 1)
-            top = nest.top()
-    return nest.finish(lines)
+                start = lead if lead >= 0 else at
+                while opened and not text[0].isspace() and _misled(lines, found[opened[-1]]):
+                    last = opened.pop()
+                    found[last] = found[last]._replace(end=start)
+                owner = found[opened[-1]].name + "." if opened else ""
+                opened.append(len(found))
+                found.append(_Found(start, at, declared[2], declared[2], levels[at], len(opened) - 1,
+                                    (owner + declared[0])[:_NAME], declared[1]))
+            if not declared and (bare[0] in "@#[" or bare.startswith("template")):
+                lead, base = (lead, base) if lead >= 0 else (at, levels[at])
+            else:
+                lead = -1
+        while opened and levels[at + 1] <= found[opened[-1]].level and at + 1 >= found[opened[-1]].body:
+            last = opened.pop()
+            # comments that lead the next declaration are not this one's
+            found[last] = found[last]._replace(end=max(found[last].body, lead if lead >= 0 else at + 1))
+    end = next((at for at in range(len(lines), 0, -1) if lines[at - 1].strip()), 0)
+    for last in opened:
+        found[last] = found[last]._replace(end=max(end, found[last].line + 1))
+    return found
 
 
-def _indented(lines: Sequence[str], block: _Found) -> bool:
-    """Whether a function stands in column 0 with an indented body: a declaration in column 0 cannot be inside it."""
+def _misled(lines: Sequence[str], block: _Found) -> bool:
+    """Whether a function in column 0 has an indented body: another declaration in column 0 cannot be inside it."""
     body = next((line for line in lines[block.body:block.body + 5] if line.strip()), "")
     return block.kind == "function" and not lines[block.line][:1].isspace() and body[:1].isspace()
-
-
-def _balanced(clean: Sequence[str], line: int) -> int:
-    """The line after the one in which the round and square brackets that open at `line` are closed again."""
-    level = 0
-    for at in range(line, min(line + _LOOKAHEAD, len(clean))):
-        level += sum(map(clean[at].count, "([")) - sum(map(clean[at].count, ")]"))
-        if level <= 0:
-            return at + 1
-    return line + 1
-
-
-def _indent_blocks(lines: Sequence[str], clean: Sequence[str], language: str) -> List[_Found]:
-    """Declarations of the families `indent` (Python) and `end`: a block ends by indentation, or at its own `end`."""
-    ends = _LANGUAGES[language].family == "end"
-    nest, lead, last = _Nest(), _Lead(), 0  # last: the line after the last line of code
-    for at, text in enumerate(clean):
-        bare = text.strip()
-        if text is _INSIDE or not bare:
-            last = at + 1 if bare else last
-            if not bare:
-                lead.see(at, len(lines[at]) - len(lines[at].lstrip())) if lines[at].strip() else lead.take(at)
-            continue
-        indent = len(text) - len(text.lstrip())
-        found = pattern(f"declare-{language}").match(bare)
-        top = nest.top()
-        if found and found["constant"] is not None and not ends and (
-                top.kind != "class" and indent > top.level if top else indent > 0) or lead.start >= 0 and indent > lead.level:
-            found = None
-        closing = bare[0] in ")]}" or ends and bare[:3] == "end" and not bare[3:4].isalnum()
-        _close(nest, indent, at, last, closing, ends and not found)
-        if found:
-            name, kind = _named(found, bare)
-            top = nest.top()
-            nest.push(lead.take(at), at, at + 1 if kind == "constant" else _balanced(clean, at), indent, name, kind,
-                      top.name if top else "")
-            if ends and pattern("end-inline").match(bare):
-                nest.pop(at + 1)
-        elif bare[0] == "@":
-            lead.see(at, indent)
-        elif not closing and indent <= lead.level:
-            lead.take(at)
-        last = at + 1 if lead.start < 0 else last
-    return nest.finish(lines)
-
-
-def _close(nest: _Nest, indent: int, at: int, last: int, closing: bool, only_end: bool) -> None:
-    """Close the blocks that line `at` with this indentation ends; `last`: the line after the last line of code.
-
-    only_end: in the `end` family nothing but an `end` or a declaration closes (texts in the body may be indented less).
-    """
-    top = nest.top()
-    while top and indent <= top.level and at >= top.body and (closing or not only_end):
-        if closing and indent == top.level:
-            if only_end:
-                nest.pop(at + 1)
-            break
-        nest.pop(last)
-        top = nest.top()
-
-
-def _sql_blocks(lines: Sequence[str], clean: Sequence[str], language: str) -> List[_Found]:
-    """SQL statements: to the `;` at a line's end, outside `$$` and outside a body that runs to its END."""
-    nest, lead = _Nest(), _Lead()
-    dollars, body = 0, False
-    for at, text in enumerate(clean):
-        bare = text.strip()
-        if not bare:
-            lead.see(at, 0) if lines[at].strip() else lead.take(at)
-            continue
-        found = pattern("declare-sql").match(bare) if not nest.open else None
-        start = lead.take(at)
-        if found:
-            name = (found[2] or "").split()[-1:] or [bare]
-            nest.push(start, at, at + 1, 0, name[0].strip('"`[]')[:_NAME], "function")
-            dollars, body = 0, False
-        dollars += bare.count("$$")
-        word = bare[:5].upper()
-        body = (body or word == "BEGIN" and bare[5:6] != ";") and word[:3] != "END" and not dollars
-        if nest.open and bare.endswith(";") and not dollars % 2 and not body:
-            nest.pop(at + 1)
-    return nest.finish(lines)
-
-
-_CUT_BY = {"brace": _brace_blocks, "indent": _indent_blocks, "end": _indent_blocks, "sql": _sql_blocks}
 
 
 def _guessed(lines: Sequence[str]) -> str:
@@ -1320,9 +1213,10 @@ def _guessed(lines: Sequence[str]) -> str:
 def _declared(doc: Doc) -> List[_Found]:
     """The declarations of a code text in order of their lines; read once for blocks and signatures."""
     if "declared" not in doc.memo:
-        language = doc.language if doc.language in _LANGUAGES else _guessed(doc.bare)
-        row = _LANGUAGES.get(language) if doc.shape in _CODE_SHAPES else None
-        doc.memo["declared"] = _CUT_BY[row.family](doc.bare, _clean(doc.bare, row), language) if row else []
+        language = "keys" if doc.shape in ("config", "json") else doc.language if doc.language in _LANGUAGES else ""
+        code = doc.shape in _CODE_SHAPES
+        language = language or (_guessed(doc.bare) if code else "")
+        doc.memo["declared"] = _declarations(doc.bare, language) if language and (code or language == "keys") else []
     found: List[_Found] = doc.memo["declared"]
     return found
 
@@ -1347,11 +1241,12 @@ def blocks(doc: Doc) -> List[Block]:
     them, under their qualified names; `header` for the lines with imports before them; what stands between at depth 0
     under its first line. Everything else: see _SECTIONS_OF. An output of one line has none: there is nothing to cut.
     """
+    least = {"constant": _CONSTANT, "key": _CONSTANT}  # a short one is shown whole by its outline
     found = [Block(item.name, item.start, item.end, item.depth, item.kind) for item in _declared(doc)
-             if item.kind != "constant" or item.end - item.line >= _CONSTANT]
-    if found:
-        return _with_gaps(doc, found)
-    return _SECTIONS_OF.get(doc.shape, _paragraphs)(doc.bare) if len(doc.lines) > 1 else []
+             if item.end - item.line >= (2 if item.kind == "key" and not item.depth else least.get(item.kind, 1))]
+    if doc.shape == "table" or len(doc.lines) < 2:
+        return []
+    return found if found and found[0].kind == "key" else _with_gaps(doc, found) if found else _section_blocks(doc)
 
 
 def _with_gaps(doc: Doc, found: Sequence[Block]) -> List[Block]:
@@ -1380,8 +1275,6 @@ _SECTION_RULES = (
     Rule("rule-line", r"^([=\-~^\"'*+#`])\1{2,}\s*$", "=====", "=== a"),
     Rule("fence", r"^[ \t]{0,8}(?:```|~~~)", "```python", "`x`"),
     Rule("table-head", r"^\[\[?([^\[\]\n]{1,200})\]?\]\s*(?:#.*)?$", "[tool.ruff]", "x = [1]"),
-    Rule("key-line", r"^(?:- )?(?:\"([^\"\n]{1,200})\"|([\w./@$%-]{1,200}))[ \t]*:(?:\s|$)|^([{\[])\s*$|^<([A-Za-z][\w:.-]{0,80})[^<]*$"
-         r"|^- (\S.{0,200})|^([\w-]{1,80}(?:[ \t]+\"[^\"]{0,200}\"){0,3})[ \t]*\{\s*$", '"scripts": {', "}, 1", re.A),
     Rule("patch-file", r"^(?:diff --git .{0,400}?[ \"]b/(?P<new>[^\"\n]{1,300})\"?$|diff --(?:git|cc|combined) (?P<any>\S{1,300})"
          r"|Index: (?P<index>\S{1,300}))", "diff --git a/x.py b/x.py", "diff --stat"),
     Rule("section-mark", r"^(?:\*{3,}|-{3,}|_{3,}|={3,}|#{1,6} |⎯{3,}|\$ |COMMAND|URL|EXIT|FILE|STEP|TEST|RUN|Traceback \(most recent"
@@ -1391,145 +1284,122 @@ _SECTION_RULES = (
 )
 
 
-def _sections(starts: Sequence[Tuple[int, str]], end: int, kind: str = "section", least: int = 1, depth: int = 0) -> List[Block]:
-    """Blocks from each start to the next; a section of fewer than `least` lines joins the one before."""
+_Start = Tuple[int, int, str]  # (line, level, name)
+
+
+def _sections(starts: Iterable[_Start], total: int, kinds: Sequence[str] = ("section",)) -> List[Block]:
+    """Blocks that begin at these lines and end where the next one of their level or a smaller one begins."""
     out: List[Block] = []
-    for (start, name), stop in zip(starts, [start for start, _ in starts[1:]] + [end]):
-        if out and stop - start < least:
-            out[-1] = out[-1]._replace(end=stop)
-        elif stop > start:
-            out.append(Block(name.strip()[:_NAME], start, stop, depth, kind))
+    opened: List[Tuple[int, int]] = []  # (place in out, level)
+    for line, level, name in (*starts, (total, -1, "")):
+        while opened and opened[-1][1] >= level:
+            place, _ = opened.pop()
+            out[place] = out[place]._replace(end=line)
+        if line < total:
+            depth = len(opened)
+            opened.append((len(out), level))
+            out.append(Block(name.strip()[:_NAME], line, total, depth, kinds[min(depth, len(kinds) - 1)]))
     return out
 
 
-def _headings(lines: Sequence[str]) -> List[Block]:
+def _meaning(lines: Sequence[str]) -> str:
+    return next((line for line in lines[:_CHUNK] if not pattern("bar-only").match(line[:_WIDTH])), "")
+
+
+def _headings(lines: Sequence[str]) -> Iterator[_Start]:
     """Markdown and reST: a section runs to the next heading of its level or above; headings in code fences are none."""
-    nest, fenced = _Nest(), False
+    fenced = False
     signs: List[str] = []  # reST and Setext: a level is a sign, in the order they appear
-    if lines[0][:1] != "#":
-        nest.push(0, 0, 1, 9, next((line.strip()[:_NAME] for line in lines if line.strip()), ""), "section")
     for at, line in enumerate(lines):
         if "```" in line or "~~~" in line:
             fenced ^= pattern("fence").match(line) is not None
         below = lines[at + 1] if at + 1 < len(lines) else ""
         atx = pattern("atx").match(line) if not fenced and "#" in line[:4] else None
         under = pattern("rule-line").match(below) if below[:1] * 3 == below[:3] and line[:1].isalnum() and not fenced else None
-        level = len(atx[1]) if atx else 0
-        if under and len(below) >= 0.6 * len(line):
+        if atx:
+            yield at, len(atx[1]), atx[2].strip(" #\r")
+        elif under and len(below) >= 0.6 * len(line):
             signs += [] if under[1] in signs else [under[1]]
-            level = signs.index(under[1]) + 1
-        while level and nest.open and nest.found[nest.open[-1]].level >= level:
-            nest.pop(at)
-        if level:
-            nest.push(at, at, at + 1, level, (atx[2] if atx else line).strip(" #\r")[:_NAME], "section")
-    found = [Block(item.name, item.start, item.end, item.depth) for item in nest.finish(lines)]
-    return found if len(found) > 1 else _paragraphs(lines)
+            yield at, signs.index(under[1]) + 1, line
 
 
-def _keys(lines: Sequence[str]) -> List[Block]:
-    """JSON, YAML, XML: a key and what is indented under it, nested; TOML and INI: tables."""
-    tables = [(at, line) for at, line in enumerate(lines) if line[:1] == "[" and pattern("table-head").match(line)]
-    if tables:
-        return _sections(([(0, lines[0])] if tables[0][0] else []) + [(at, line.strip("[]\r ")) for at, line in tables],
-                         len(lines), "key")
-    nest, last = _Nest(), 0
-    for at, line in enumerate(lines):
-        bare = line.strip()
-        if not bare:
-            continue
-        indent = len(line) - len(line.lstrip())
-        closing = bare[0] in "}])" or bare.startswith("</")
-        _close(nest, indent, at, last, closing, closing)
-        last = at + 1
-        found = pattern("key-line").match(bare[:_WIDTH]) if not closing and (at or len(bare) > 1) else None
-        if found:
-            name = found[found.lastindex or 0]
-            name = lines[at + 1].strip(" ,\r") if name in ("{", "[") and at + 1 < len(lines) else name
-            top = nest.top()
-            nest.push(at, at, at + 1, indent, name[:_NAME], "key", top.name if top else "")
-    # a key of one line is shown by the outline, and so are short ones inside
-    found_keys = [Block(item.name, item.start, item.end, item.depth, "key") for item in nest.finish(lines)
-                  if item.end - item.start >= (_CONSTANT if item.depth else 2)]
-    return found_keys or _paragraphs(lines)
+def _tables(lines: Sequence[str]) -> Iterator[_Start]:
+    """TOML and INI: `[table]` lines."""
+    return ((at, 0, line.strip("[]\r ")) for at, line in enumerate(lines) if line[:1] == "[" and pattern("table-head").match(line))
 
 
-def _groups(lines: Sequence[str]) -> List[Block]:
+def _groups(lines: Sequence[str]) -> Iterator[_Start]:
     """Search results: the rows of one file, or a heading and the rows under it; `--` ends a group."""
-    starts: List[Tuple[int, str]] = []
     path = ""
     for at, line in enumerate(lines):
         row = pattern("match-row").match(line[:_WIDTH])
+        name = row["path"] if row else "" if pattern("number-row").match(line) else line[:_WIDTH].rstrip(": \r")
         if line == "--":
             path = ""
-        elif row and row["path"] != path:
-            path = row["path"]
-            starts.append((at, path))
-        elif not row and line.strip() and not pattern("number-row").match(line) and pattern("path-only").match(line.rstrip(": \r")):
-            path = line.rstrip(": \r")
-            starts.append((at, path))
-    return _sections(starts, len(lines), "group") if len(starts) > 1 else _paragraphs(lines)
+        elif name and name != path and (row or pattern("path-only").match(name)):
+            path = name
+            yield at, 0, path
 
 
-def _patches(lines: Sequence[str]) -> List[Block]:
-    """A diff: its files and, inside them, their hunks; what stands before the first file is a section."""
-    files: List[Tuple[int, str]] = []
-    hunks: List[Tuple[int, str]] = []
+def _patches(lines: Sequence[str]) -> Iterator[_Start]:
+    """A diff: its files and, inside them, their hunks."""
+    name, head = "", -9
     for at, line in enumerate(lines):
         found = pattern("patch-file").match(line) if line[:5] in ("diff ", "Index") else None
-        bare = line[:4] == "--- " and lines[at + 1:at + 2] and lines[at + 1][:4] == "+++ " and not any(
-            above[:5] in ("diff ", "Index") for above in lines[max(0, at - 8):at])
+        # `---` without a `diff` line just above begins a file of its own
+        bare = line[:4] == "--- " and at - head > 8 and at + 1 < len(lines) and lines[at + 1][:4] == "+++ "
         if found or bare:
-            files.append((at, found[found.lastgroup or 0] if found else lines[at + 1][4:].split("\t")[0].replace("b/", "", 1)))
+            name = found[found.lastgroup or 0] if found else lines[at + 1][4:].split("\t")[0].replace("b/", "", 1)
+            head = at
+            yield at, 0, name
         elif line[:2] == "@@":
-            hunks.append((at, f"{files[-1][1] if files else ''} {line[:_NAME]}"))
-    if files and files[0][0] or not files:
-        files.insert(0, (0, next((line for line in lines if line.strip()), "")))
-    out: List[Block] = []
-    places = [at for at, _ in hunks]
-    for block in _sections(files, len(lines), "file"):
-        inner = hunks[bisect_right(places, block.start - 1):bisect_right(places, block.end - 1)]
-        out += [block, *_sections(inner, block.end, "hunk", depth=1)]
-    return out if len(out) > 1 else []
+            yield at, 1, f"{name} {line[:_NAME]}"
 
 
-def _commits(lines: Sequence[str]) -> List[Block]:
+def _commits(lines: Sequence[str]) -> Iterator[_Start]:
     """git log: one commit each, named by its hash and subject."""
-    named = [(at, line[7:17] + " " + next((row.strip() for row in lines[at + 1:at + 8] if row[:4] == "    "), ""))
-             for at, line in enumerate(lines) if line[:7] == "commit " and pattern("commit").match(line)]
-    return _sections(named, len(lines)) if len(named) > 1 else _paragraphs(lines)
+    return ((at, 0, line[7:17] + " " + next((row.strip() for row in lines[at + 1:at + 8] if row[:4] == "    "), ""))
+            for at, line in enumerate(lines) if line[:7] == "commit " and pattern("commit").match(line))
 
 
-def _folders(lines: Sequence[str]) -> List[Block]:
+def _folders(lines: Sequence[str]) -> Iterator[_Start]:
     """A listing: consecutive entries of one folder; `dir:` headings of ls -R."""
-    starts: List[Tuple[int, str]] = []
+    folder = ""
     for at, line in enumerate(lines):
         bare = line.rstrip()
         name = bare[:-1] if bare.endswith(":") else bare.rstrip("/").rpartition("/")[0]
-        if name and (not starts or name != starts[-1][1]):
-            starts.append((at, name))
-    return _sections(starts, len(lines), "group") if len(starts) > 1 else _paragraphs(lines)
+        if name and name != folder:
+            folder = name
+            yield at, 0, name
 
 
-def _paragraphs(lines: Sequence[str]) -> List[Block]:
-    """Marker lines (`COMMAND:`, bars, tracebacks, headings) and paragraphs; chunks of 50 lines where there are none."""
-    bar = pattern("bar-only").match
+def _paragraphs(lines: Sequence[str]) -> Iterator[_Start]:
+    """Marker lines (`COMMAND:`, bars, tracebacks, headings) and paragraphs of 3 and more lines; else chunks of 50 lines."""
     starts = [0]
     for at in range(1, len(lines)):
         line = lines[at]
-        if line.strip() and (not lines[at - 1].strip() or not line[0].isspace() and pattern("section-mark").match(line[:_WIDTH])):
-            # a bar belongs to what it stands over
-            starts += [at] if at - starts[-1] >= _SECTION or not bar(lines[starts[-1]][:_WIDTH]) else []
-    if len(starts) < 2:
-        starts = list(range(0, len(lines), _CHUNK)) if len(lines) >= 2 * _CHUNK else []
-    named = [(at, next((line for line in lines[at:at + _SECTION] if not bar(line[:_WIDTH])), lines[at])[:_WIDTH]) for at in starts]
-    found = _sections(named, len(lines), least=_SECTION)
-    return found if len(found) > 1 else []
+        marked = line.strip() and (not lines[at - 1].strip() or not line[0].isspace() and pattern("section-mark").match(line[:_WIDTH]))
+        if marked and at - starts[-1] >= _SECTION:
+            starts.append(at)
+    if len(starts) < 2 and len(lines) >= 2 * _CHUNK:
+        starts = list(range(0, len(lines), _CHUNK))
+    return ((at, 0, _meaning(lines[at:at + _SECTION]) or lines[at]) for at in starts)
 
 
-_SECTIONS_OF: Dict[str, Callable[[Sequence[str]], List[Block]]] = {
-    "docs": _headings, "report": _headings, "web": _headings, "config": _keys, "json": _keys, "search": _groups,
-    "diff": _patches, "git-log": _commits, "tree": _folders, "filelist": _folders, "table": lambda lines: [],
-}  # the rest: by marker lines and paragraphs
+def _section_blocks(doc: Doc) -> List[Block]:
+    """The sections of a text that is not code, by its shape, else by marker lines and paragraphs."""
+    for starts_of in (_SECTIONS_OF.get(doc.shape, _paragraphs), _paragraphs):
+        starts = list(starts_of(doc.bare))
+        if len(starts) > 1 or starts and starts[0][0]:
+            head = _meaning(doc.bare[:starts[0][0]])  # what stands before the first one
+            return _sections([(0, 99, head)] * bool(head) + starts, len(doc.bare), ("file", "hunk") if doc.shape == "diff" else ("section",))
+    return []
+
+
+_SECTIONS_OF: Dict[str, Callable[[Sequence[str]], Iterator[_Start]]] = {
+    "docs": _headings, "report": _headings, "web": _headings, "config": _tables, "search": _groups, "diff": _patches,
+    "git-log": _commits, "tree": _folders, "filelist": _folders,
+}
 
 
 # ---------------------------------------------------------------- terms and names
