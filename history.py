@@ -1786,7 +1786,7 @@ def statistics(entries: Sequence[Entry], edits: Sequence[Mapping[str, Any]],
                records: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     """Characters and entries that our edits keep out of the projection now, and sums over all records."""
     ours = {name for record in records for row in record["results"] for name in row.get("omitted", ())}
-    saved = [max(0, _weight(raw) - _weight(now)) for raw, now in zip(entries, _project(entries, edits))
+    saved = [_weight(raw) - _weight(now) for raw, now in zip(entries, _project(entries, edits))
              if not _text(raw).startswith(MARK) and (_text(now).startswith(MARK) or not now and raw["id"] in ours)]
     sums = {name: sum(record[name] for record in records if record["v"] == 1) for name in ("savedChars", "requests")}
     return {"saved": sum(saved), "items": len(saved), **sums}

@@ -2898,10 +2898,13 @@ def does(name: str, tool: str, args: dict[str, Any], text: str, said: str = "") 
     return [tells(said, (name, tool, args)), gives(name, text)]
 
 
+def laid_flat(parts: Any) -> list[Any]:
+    return [each for part in parts for each in (laid_flat(part) if isinstance(part, list) else [part])]
+
+
 def chat(*parts: Any) -> list[dict[str, Any]]:
     """Entries with ids e0, e1, …; lists are laid flat."""
-    flat = [each for part in parts for each in (part if isinstance(part, list) else [part])]
-    return [{"id": f"e{i}", **entry} for i, entry in enumerate(flat)]
+    return [{"id": f"e{i}", **entry} for i, entry in enumerate(laid_flat(parts))]
 
 
 def ruled(count: int, width: int = 60, word: str = "x") -> str:
@@ -2920,14 +2923,18 @@ def answer_all(p: float) -> Any:
 
 def kept_by(*labels: str) -> Any:
     """A classifier that needs these chunks or items and no other."""
-    return lambda state, questions, timeout: {
-        **{name: 0.9 if name in labels else 0.1 for name in questions}, **SURE}
+    return lambda state, questions, timeout: {**{name: 0.9 if name in labels else 0.1 for name in questions}, **SURE}
 
 
 def test_distil_without_a_classifier_edits_what_a_newer_output_repeats():
     log = ruled(100)
-    entries = chat(asks("fix"), does("c1", "read", {"path": "a.py"}, log), does("c2", "bash", {"command": "ls"}, "a"),
-                   does("c3", "read", {"path": "./a.py"}, log + "\nend"), tells("Done."))
+    entries = chat(
+        asks("fix"),
+        does("c1", "read", {"path": "a.py"}, log),
+        does("c2", "bash", {"command": "ls"}, "a"),
+        does("c3", "read", {"path": "./a.py"}, log + "\nend"),
+        tells("Done."),
+    )
     edits, record = history.distil(entries, cold=True)
     assert [edit["targetId"] for edit in edits] == ["e2"]
     text = edits[0]["replacement"]
@@ -2954,8 +2961,13 @@ def test_rule(case):
     tool, args, shared, again, edited = BY_RULE[case]
     old, other = ruled(100).split("\n"), ruled(100, word="y").split("\n")
     keep = int(100 * shared)
-    entries = chat(asks("go"), does("c1", tool, args, "\n".join(old)), tells("so"),
-                   does("c2", tool, again, "\n".join(old[:keep] + other[keep:])), tells("Done."))
+    entries = chat(
+        asks("go"),
+        does("c1", tool, args, "\n".join(old)),
+        tells("so"),
+        does("c2", tool, again, "\n".join(old[:keep] + other[keep:])),
+        tells("Done."),
+    )
     edits, _ = history.distil(entries, cold=True)
     assert [edit["targetId"] for edit in edits] == ["e2"] * edited
 
@@ -2990,7 +3002,1418 @@ def test_edits_by_rule_wait_until_they_pay():
     assert history.distil(chat(*start, *again, *[tells("hm")] * 200))[0]  # nothing behind it but the newer one
 
 
+CLIPPED = {600: (420, 180), 800: (560, 240), 1000: (700, 300), 1200: (840, 360), 2000: (1400, 600), 4000: (2800, 1200),
+           6000: (4200, 1800)}  # fmt: skip
+
+
+@pytest.mark.parametrize("most", CLIPPED)
+def test_clip_keeps_seventy_percent_of_its_room_for_the_head(most):
+    head, tail = CLIPPED[most]
+    assert history.clip("h" * head + "m" + "t" * tail, most) == "h" * head + "\n[…]\n" + "t" * tail
+    assert history.clip("x" * most, most) == "x" * most
+
+
+def test_sizes_are_told_in_characters_thousands_and_millions():
+    assert [history.format_chars(n) for n in (999, 1500, 2_300_000)] == ["999", "1.5k", "2.3M"]
+
+
+SETTINGS_GIVEN = {
+    "a value in bounds, as the reference spells it": ({"minResultChars": 100}, "min_result_chars", 100, []),
+    "a whole number as a float": ({"concurrency": 2.0}, "concurrency", 2.0, []),
+    "a broken number for an integer": ({"concurrency": 2.5}, "concurrency", 6, ["concurrency"]),
+    "a number below its bounds": ({"timeout_ms": 1}, "timeout_ms", 8000, ["timeout_ms"]),
+    "no number at all": ({"none_threshold": float("nan")}, "none_threshold", 0.5, ["none_threshold"]),
+    "a bool for a number": ({"none_threshold": True}, "none_threshold", 0.5, ["none_threshold"]),
+    "a number for a bool": ({"mid_run": 1}, "mid_run", True, ["mid_run"]),
+    "a list of tools": ({"exclude_tools": ["bash"]}, "exclude_tools", ["bash"], []),
+    "prices that nobody knows": ({"prices": "x"}, "prices", "anthropic", ["prices"]),
+    "a name that nobody knows": ({"minResult": 1}, "min_result_chars", 4000, ["minResult"]),
+}
+
+
+@pytest.mark.parametrize("case", SETTINGS_GIVEN)
+def test_a_setting_out_of_bounds_counts_as_not_given(case):
+    given, name, expected, ignored = SETTINGS_GIVEN[case]
+    s = history.settings_of(history.GUARD_SETTINGS, given)
+    assert (getattr(s, name), s.ignored) == (expected, ignored)
+
+
+ANY = {"path": "a"}
+CALL = tells("", ("c1", "read", ANY))
+RUNS = {  # parts of a talk -> index of the prompt, question, answer, notes
+    "nobody spoke": ([tells("hi")], None),
+    "a prompt and an answer": ([asks(" one "), tells("a"), tells(" b ")], (0, " one ", "b", ["a"])),
+    "a prompt without text": ([asks([{"type": "image"}]), tells("a")], (0, "[the user sent only an image]", "a", [])),
+    "a message after a result belongs to the run": (
+        [asks("one"), CALL, gives("c1", "x"), asks(" two "), tells("a")],
+        (0, "one\n\n[The user added during the run] two", "a", []),
+    ),
+    "a message after a notice after a result, too": (
+        [asks("one"), CALL, gives("c1", "x"), {"role": "custom", "content": "note"}, asks("two")],
+        (0, "one\n\n[The user added during the run] two", "", []),
+    ),
+    "a message while a call runs": (
+        [asks("one"), CALL, asks("two")],
+        (0, "one\n\n[The user added during the run] two", "", []),
+    ),
+    "a message after an aborted call is a prompt": (
+        [asks("one"), tells("", ("c1", "read", ANY), stop_reason="aborted"), asks("two")],
+        (2, "two", "", []),
+    ),
+    "a message after a plain answer is a prompt": (
+        [asks("one"), tells("a"), asks("two"), tells("b")],
+        (2, "two", "b", []),
+    ),
+    "a message after a summary is a prompt": ([{"role": "summary", "content": "s"}, asks("two")], (1, "two", "", [])),
+}
+
+
+@pytest.mark.parametrize("case", RUNS)
+def test_the_run_and_what_the_user_added_to_it(case):
+    parts, expected = RUNS[case]
+    run = history.find_run(chat(*parts))
+    assert (run and (run.start, run.question, run.answer, run.notes)) == expected
+
+
+def test_calls_are_known_by_id_and_turn_whatever_the_order_of_their_results():
+    call = tells("", ("a", "bash", {"command": "x"}), ("b", "other", {}))
+    call["calls"][1]["name"] = "grep_search"
+    run = history.find_run(
+        chat(asks("go"), call, gives("b", "1"), gives("a", "2"), tells("", ("c", "read", ANY)), tells("k"))
+    )
+    assert [(name, each.turn, each.tool) for name, each in run.calls.items()] == [
+        ("a", 0, "bash"),
+        ("b", 0, "grep_search"),
+        ("c", 1, "read"),
+    ]
+
+
+LABELS = {
+    "a command, its blanks folded": (("bash", {"command": "ls  -l\n"}), "bash `ls -l`"),
+    "a path": (("read", {"file_path": "/a b"}), "read /a b"),
+    "a pattern": (("grep", {"pattern": "x y"}), "grep `x y`"),
+    "nothing known": (("tool", {"n": 1}), "tool"),
+    "81 characters": (("bash", {"command": "x" * 81}), "bash `" + "x" * 79 + "…`"),
+}
+
+
+@pytest.mark.parametrize("case", LABELS)
+def test_a_call_is_named_by_its_command_path_or_pattern(case):
+    (tool, args), expected = LABELS[case]
+    assert history._label(history.Call(0, tool, args)) == expected
+
+
+def test_the_conversation_before_a_run_is_shown_clipped():
+    talks = [[asks(f"u{i}" + "x" * 900), tells("early"), tells(f"a{i}" + "y" * 1300)] for i in range(4)]
+    before = chat(
+        {"role": "summary", "content": "old"}, {"role": "summary", "content": "s" * 3000}, *talks, asks("last")
+    )
+    got = history._earlier(before, 3)
+    assert list(got) == ["summary", "first_request", "recent_exchanges"]
+    assert len(got["summary"]) == 2005 and len(got["first_request"]) == 902
+    assert [each["user"][:2] for each in got["recent_exchanges"]] == ["u2", "u3", "la"]
+    assert [len(each["user"]) for each in got["recent_exchanges"]] == [805, 805, 4]
+    assert [each.get("assistant", "")[:2] for each in got["recent_exchanges"]] == ["a2", "a3", ""]
+    assert len(got["recent_exchanges"][0]["assistant"]) == 1205 and "assistant" not in got["recent_exchanges"][2]
+    assert "first_request" not in history._earlier(before, 5) and history._earlier(before, 0) == {}
+
+
+OUTPUTS = {  # an entry beside a call of `read` -> whether it may be edited
+    "a long text": ({}, True),
+    "a result in blocks of text": ({"content": [{"type": "text", "text": "x" * 5000}]}, True),
+    "a failed one": ({"is_error": True}, True),
+    "one with an image": ({"content": [{"type": "text", "text": "x" * 5000}, {"type": "image"}]}, False),
+    "one that is short": ({"content": "x" * 399}, False),
+    "the agent's own edit": ({"tool": "edit"}, False),
+    "one that is ours already": ({"content": history.MARK + "x" * 5000}, False),
+}
+
+
+@pytest.mark.parametrize("case", OUTPUTS)
+def test_which_outputs_may_be_edited(case):
+    more, expected = OUTPUTS[case]
+    entries = chat(asks("go"), CALL, {**gives("c1", "x" * 5000), **more}, tells("Done."))
+    items = history._outputs(entries, entries, history.find_run(entries), SAME)
+    assert [(item.id, item.kind, item.call.tool) for item in items] == [("e2", "large", "read")] * expected
+    others = history.apply_edits(entries, [{"targetId": "e2", "replacement": "y" * 5000}])
+    assert history._outputs(entries, others, history.find_run(entries), SAME) == []  # changed by somebody else
+
+
+def test_failed_and_small_outputs_go_by_their_settings():
+    entries = chat(asks("go"), CALL, gives("c1", "x" * 1500, is_error=True), tells("Done."))
+    run = history.find_run(entries)
+    for given, kinds in (
+        ({}, ["small"]),
+        ({"distill_errors": False}, []),
+        ({"small_result_min_chars": 0}, []),
+        ({"min_result_chars": 1000}, ["large"]),
+        ({"exclude_tools": ["read"]}, []),
+    ):
+        s = history.settings_of(history.GUARD_SETTINGS, given)
+        assert [item.kind for item in history._outputs(entries, entries, run, s)] == kinds
+
+
+HINTS = {  # call, later call -> hint
+    "a read, then an edit of the file": (
+        ("read", {"path": "./a//b"}),
+        ("edit", {"path": "a/b"}),
+        "file changed after this read",
+    ),
+    "a read, then a write of another file": (("read", {"path": "a"}), ("write", {"path": "b"}), ""),
+    "a read, then the same range": (
+        ("read", {"path": "a"}),
+        ("read", {"path": "a", "offset": 1}),
+        "same range read again",
+    ),
+    "a read, then another limit": (("read", {"path": "a"}), ("read", {"path": "a", "limit": 9}), ""),
+    "a command, then the same": (
+        ("bash", {"command": "npm test"}),
+        ("bash", {"command": "npm  test 2>&1 "}),
+        "same command ran again",
+    ),
+    "a command, then a piped one": (("bash", {"command": "npm test"}), ("bash", {"command": "npm test | head"}), ""),
+    "another call, the same arguments": (
+        ("grep", {"a": 1, "b": 2}),
+        ("grep", {"b": 2, "a": 1}),
+        "same call made again",
+    ),
+    "another call, other arguments": (("grep", {"a": 1}), ("grep", {"a": 2}), ""),
+}
+
+
+@pytest.mark.parametrize("case", HINTS)
+def test_what_a_later_call_made_out_of_date(case):
+    (tool, args), (other, more), expected = HINTS[case]
+    entries = chat(asks("go"), does("c1", tool, args, "x"), tells("hm"), does("c2", other, more, "y"))
+    run = history.find_run(entries)
+    hint = history._superseded(run.calls["c1"], run)
+    assert hint.partition(":")[0] == expected and hint.endswith("2 turn(s) later" * bool(expected))
+    assert history._superseded(run.calls["c2"], run) == ""
+
+
+GREP = {
+    "a hit": ("src/a.ts:13:x", (), ("src/a.ts", 13)),
+    "a context line": ("src/a.ts-13-x", (), ("src/a.ts", 13)),
+    "a name with dates, of a known file": (
+        "docs/2024-05-01-post.md-4-x",
+        ("docs/2024-05-01-post.md",),
+        ("docs/2024-05-01-post.md", 4),
+    ),
+    "a name with dates, unknown": ("docs/2024-05-01-post.md-4-x", (), ("docs/2024", 5)),
+    "a hit on another drive": ("C:\\a\\b.py:7: x", (), ("C:\\a\\b.py", 7)),
+    "a file without an ending": ("Makefile:3:all:", (), ("Makefile", 3)),
+    "an indented line": ("  src/a.ts:13:x", (), ("", 0)),
+    "a clock": ("12:34:56 start", (), ("", 0)),
+    "a timestamp": ("2026-10-06T12:34:56Z start", (), ("", 0)),
+    "a timestamp in brackets": ("[2026-10-06 12:34:56] start", (), ("", 0)),
+    "a date and a clock": ("2026-10-06 12:34:56 start", (), ("", 0)),
+    "a host and its port": ("localhost:8080: refused", (), ("", 0)),
+    "a row of ls -l": ("-rw-r--r-- 1 root root 12 2026-10-06 12:34 a.py", (), ("", 0)),
+}
+
+
+@pytest.mark.parametrize("case", GREP)
+def test_which_lines_are_search_output(case):
+    line, known, expected = GREP[case]
+    assert history.grep_file(line, known) == expected
+
+
+def spans(text: str) -> list[tuple[int, int]]:
+    chunks = history.chunk_output(text)
+    assert "\n".join(chunk.text for chunk in chunks) == text
+    assert [chunk.label for chunk in chunks] == [f"chunk_{i}" for i in range(1, len(chunks) + 1)]
+    return [(chunk.start, chunk.end) for chunk in chunks]
+
+
+def test_chunks_have_the_sizes_of_the_reference():
+    for count, chunks, last in ((200, 16, (195, 200)), (300, 24, None), (1000, 77, (988, 1000))):
+        got = spans(ruled(count))
+        assert len(got) == chunks and got[0] == (0, 13) and last in (None, got[-1])
+    assert len(spans(ruled(2000))) == 125
+    assert spans("x" * 10_000 + "\ny") == [(0, 1), (1, 2)]  # a line is never cut
+    paragraphs = "\n\n".join("\n".join("p" * 50 for _ in range(8)) for _ in range(10))
+    lines = paragraphs.split("\n")
+    assert list(history._windows(lines, 0, len(lines), 1000)) == [(0, 18), (18, 36), (36, 54), (54, 72), (72, 89)]
+
+
+def grep_lines(files: int, count: int, width: int = 60) -> list[str]:
+    return [f"src/f{f:02}.ts:{n}:".ljust(width, "x") for f in range(files) for n in range(1, count + 1)]
+
+
+def test_search_output_is_cut_between_files():
+    assert spans("\n".join(grep_lines(3, 12))) == [(0, 12), (12, 24), (24, 36)]
+    context = [f"a/b.ts-{n}-".ljust(60, "x") if n != 4 else f"a/b.ts:{n}:".ljust(60, "x") for n in range(1, 8)]
+    other = [line.replace("a/b", "c/d") for line in context]
+    assert spans("\n".join([*context, "--", *other])) == [(0, 8), (8, 15)]
+    huge = history.chunk_output("\n".join(grep_lines(2, 60)))
+    assert all(len(chunk.files) == 1 and len(chunk.text) <= 800 for chunk in huge) and len(huge) == 10
+    tiny = history.chunk_output("\n".join(grep_lines(30, 1)))
+    assert all(len(chunk.text) <= 400 for chunk in tiny) and max(len(chunk.files) for chunk in tiny) == 6
+    assert [name for chunk in tiny for name in chunk.files] == [f"src/f{f:02}.ts" for f in range(30)]
+
+
+NO_GREP = {
+    "two lines": ("a/b.py:1:x\na/b.py:2:y", False),
+    "three of five lines": ("a/b.py:1:x\na/b.py:2:y\na/b.py:3:z\nfoo\nbar", True),
+    "three of six lines": ("a/b.py:1:x\na/b.py:2:y\na/b.py:3:z\nfoo\nbar\nbaz", False),
+    "a log by the second": ("\n".join(f"2026-10-06T12:34:{n}Z x" for n in range(10, 40)), False),
+    "one address again and again": ("db.example.com:5432: retry\n" * 9, False),
+}
+
+
+@pytest.mark.parametrize("case", NO_GREP)
+def test_what_counts_as_search_output(case):
+    text, expected = NO_GREP[case]
+    assert bool(history._grep_groups(text.split("\n"))) == expected
+
+
+def test_batches_respect_size_and_number_and_keep_the_order():
+    def parts(costs: list[int], **given: Any) -> list[int]:
+        s = history.settings_of({"max_segment_chars": (10, 0, 99), "max_chunks_per_segment": (40, 1, 60)}, given)
+        got = history._batches(costs, lambda cost: cost, s)
+        assert [cost for part in got for cost in part] == costs
+        return [len(part) for part in got]
+
+    assert parts([5] * 5) == [2, 2, 1] and parts([50, 1]) == [1, 1] and parts([]) == []
+    assert parts([1] * 10, max_chunks_per_segment=4) == [4, 4, 2]
+
+
+def work_of(
+    mid: bool = False,
+    earlier: dict[str, Any] | None = None,
+    notes: Sequence[str] = (),
+    answer: str = "The answer.",
+    calls: Any = (),
+) -> Any:
+    run = history.Run(0, "The question?", answer, list(notes), dict(calls), 3)
+    return history.Work(mid, run, earlier or {}, SAME)
+
+
+def item_of(text: str, tool: str = "bash", args: dict[str, Any] | None = None, **more: Any) -> Any:
+    call = history.Call(0, tool, {"command": "make"} if args is None else args)
+    return history.Item("large", 1, "e1", call, text, False, len(text), "", {}, [])._replace(**more)
+
+
+BEFORE = {"recent_exchanges": [{"user": "u", "assistant": "a"}]}
+FIRST = ["situation", "user_question"]
+STATES = {  # work, item, part of parts -> keys of the state, in order
+    "a run's end": (
+        work_of(),
+        item_of("x"),
+        (1, 1),
+        [*FIRST, "final_answer", "tool", "tool_arguments", "output_size", "chunks"],
+    ),
+    "with what came before, notes and a failure": (
+        work_of(earlier=BEFORE, notes=["n"]),
+        item_of("x", failed=True),
+        (1, 1),
+        [
+            "situation",
+            "earlier_conversation",
+            "user_question",
+            "final_answer",
+            "agent_notes_during_the_run",
+            "tool",
+            "tool_status",
+            "tool_arguments",
+            "output_size",
+            "chunks",
+        ],
+    ),
+    "an empty answer is an answer": (
+        work_of(answer=""),
+        item_of("x"),
+        (1, 1),
+        [*FIRST, "final_answer", "tool", "tool_arguments", "output_size", "chunks"],
+    ),
+    "a running task": (
+        work_of(True),
+        item_of("x", hint="h"),
+        (2, 3),
+        [*FIRST, "agent_progress", "later_tool_calls", "superseded", "tool", "tool_arguments", "output_size", "chunks"],
+    ),
+    "a running task without a word": (
+        work_of(True, answer=""),
+        item_of("x"),
+        (1, 1),
+        [*FIRST, "later_tool_calls", "tool", "tool_arguments", "output_size", "chunks"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", STATES)
+def test_a_state_has_its_fields_in_order_and_no_absent_ones(case):
+    work, item, (part, parts), keys = STATES[case]
+    chunks = [history.Chunk(f"chunk_{n}", 0, 1, "x", ()) for n in (2, 3)]
+    state, questions = history.segment_request(work, item, chunks, part, parts)
+    assert list(state) == keys
+    assert list(questions) == ["keep_whole", "focus", "chunk_2", "chunk_3"] and list(state["chunks"]) == [
+        "chunk_2",
+        "chunk_3",
+    ]
+    assert list(questions["focus"]["criteria"]) == ["whole", "none", "chunk_2", "chunk_3"]
+    assert all(question["instructions"] and question["criteria"] for question in questions.values())
+    said = json.dumps([state["situation"], questions])
+    assert ("earlier_conversation" in said) == bool(work.earlier)
+    assert ("this part of the output" in said) == (parts > 1) and ("part 2 of 3" in state["output_size"]) == (parts > 1)
+    assert "{" not in "".join(question["instructions"] for question in questions.values())
+    assert state.get("later_tool_calls", "none yet") == "none yet"
+
+
+def test_questions_have_the_senses_that_were_measured():
+    def chunk(work: Any) -> str:
+        return history.segment_request(work, item_of("x"), history.chunk_output("x"))[1]["chunk_1"]["instructions"]
+
+    assert "ongoing task" in chunk(work_of(earlier=BEFORE)) and "even if the current question" in chunk(
+        work_of(earlier=BEFORE)
+    )
+    assert "next question" in chunk(work_of()) and "ongoing" not in chunk(work_of())
+    assert "still need" in chunk(work_of(True)) and "out of date" in chunk(work_of(True))
+    focus = history.segment_request(work_of(), item_of("x"), history.chunk_output("x"))[1]["focus"]["criteria"]
+    assert "few" in focus["chunk_1"] and "most important" in focus["chunk_1"] and "Most" in focus["whole"]
+
+
+def test_a_running_task_shows_the_end_of_its_notes_and_the_ends_of_its_later_calls():
+    calls = {f"c{n}": history.Call(1, "bash", {"command": f"n{n}"}) for n in range(40)}
+    work = work_of(True, notes=["a" * 3000, "b" * 10], calls=calls)
+    state, _ = history.segment_request(work, item_of("x"), history.chunk_output("x"))
+    notes = state["agent_progress"]["earlier_notes"]
+    assert len(notes) == 2000 and notes.startswith("[…]\n") and notes.endswith("\n\n" + "b" * 10)
+    listed = state["later_tool_calls"]
+    assert len(listed) == 31 and listed[14:17] == ["bash `n14`", "… 10 more …", "bash `n25`"]
+
+
+def test_small_outputs_and_exchanges_share_requests_numbered_from_one():
+    items = [item_of("x" * 5000, kind="small", hint="h"), item_of("y", kind="small", failed=True)]
+    for work, last in ((work_of(answer=""), "final_answer"), (work_of(True), "agent_progress")):
+        state, questions = history.items_request(work, items)
+        assert list(state) == ["situation", "user_question", last, "items"] and list(questions) == ["item_1", "item_2"]
+        assert list(state["items"]["item_1"]) == ["tool", "superseded", "output"]
+        assert len(state["items"]["item_1"]["output"]) == 4005 and state["items"]["item_2"]["status"] == "failed"
+        assert all("out of date and therefore not needed" in each["instructions"] for each in questions.values())
+    old = item_of("x", kind="exchange", state={"user_prompt": "p"})
+    state, questions = history.items_request(work_of(), [old])
+    assert state["exchanges"] == {"exchange_1": {"user_prompt": "p"}}
+    assert "same files, task, decisions or facts" in questions["exchange_1"]["instructions"]
+
+
+def test_every_request_fits_the_window_at_its_worst():
+    # the reference: 83,214 bytes were 23,619 tokens (3.52 bytes a token), at most 28,000 is the aim
+    earlier = {
+        "summary": "s" * 2005,
+        "first_request": "f" * 1005,
+        "recent_exchanges": [{"user": "u" * 805, "assistant": "a" * 1205}] * 10,
+    }
+    chunks = [history.Chunk(f"chunk_{n}", n, n + 1, "c" * 799, ()) for n in range(81, 121)]
+    calls = {f"c{n}": history.Call(1, "bash", {"command": "n" * 99}) for n in range(99)}
+    for mid in (False, True):
+        run = history.Run(0, "q" * 9000, "a" * 9000, ["n" * 9000, "m" * 9000], calls, 9)
+        work = history.Work(mid, run, earlier, SAME)
+        args = {"command": "x" * 5000}
+        request = history.segment_request(work, item_of("x", args=args, failed=True, hint="h" * 150), chunks, 3, 3)
+        small = [item_of("x" * 3800, kind="small") for _ in range(8)]
+        old = item_of(
+            "p",
+            kind="exchange",
+            state={
+                "user_prompt": "p" * 605,
+                "final_answer": "a" * 805,
+                "tool_calls": ["bash `" + "x" * 80 + "`"] * 20,
+                "size": "9 messages",
+            },
+        )
+        olds = history._batches([old] * 40, history._shown_size, SAME)[0]
+        for each in (request, history.items_request(work, small), history.items_request(work, olds)):
+            size = len(json.dumps(each, ensure_ascii=False).encode())
+            assert 30_000 < size < 28_000 * 3.52
+
+
+def answers(keep_whole: float, focus: str, p: float, *chunks: float, **more: float) -> dict[str, Any]:
+    given = {f"chunk_{n}": value for n, value in enumerate(chunks, 1)}
+    return {"keep_whole": keep_whole, "focus": (focus, {focus: p, **more}), **given}
+
+
+ALL = None
+VERDICTS = {  # answers to keep_whole, focus and the chunks -> numbers of the chunks that stay (ALL), reason
+    "the call failed": (ValueError(), ALL, "error"),
+    "too late": (None, ALL, "timeout"),
+    "nothing answered": ({}, ALL, "no-answer"),
+    "keep_whole not answered": ({"focus": ("none", {"none": 0.9})}, ALL, "no-answer"),
+    "focus not answered": ({"keep_whole": 0.1}, ALL, "no-answer"),
+    "focus without probabilities": ({"keep_whole": 0.1, "focus": "none"}, ALL, "no-answer"),
+    "an unknown choice": (answers(0.1, "chunk_9", 0.9, 0.1), ALL, "no-answer"),
+    "a probability above 1": (answers(1.2, "none", 0.9, 0.1), ALL, "no-answer"),
+    "a probability that is no number": (answers(float("nan"), "none", 0.9, 0.1), ALL, "no-answer"),
+    "a choice with a probability that is no number": (answers(0.1, "none", float("nan"), 0.1), ALL, "no-answer"),
+    "keep_whole at its threshold": (answers(0.7, "none", 0.9, 0.1, 0.1), ALL, "whole-needed"),
+    "keep_whole just below": (answers(0.69, "none", 0.9, 0.1, 0.1), [], "none-needed"),
+    "whole chosen surely": (answers(0.4, "whole", 0.9, 0.9, 0.1), ALL, "whole-chosen"),
+    "whole chosen at its threshold": (answers(0.4, "whole", 0.6, 0.9, 0.1), ALL, "whole-chosen"),
+    "whole chosen weakly, one chunk needed": (answers(0.4, "whole", 0.43, 0.1, 0.96), [2], "chunks"),
+    "whole chosen weakly, nothing needed": (answers(0.4, "whole", 0.45, 0.1, 0.1), ALL, "whole-chosen"),
+    "the named chunk stays whatever its own answer": (answers(0.4, "chunk_1", 0.5, 0.1, 0.8), [1, 2], "chunks"),
+    "a chunk at its threshold": (answers(0.4, "chunk_1", 0.5, 0.1, 0.6, 0.59), [1, 2], "chunks"),
+    "none, nothing needed": (answers(0.1, "none", 0.6, 0.1, 0.2), [], "none-needed"),
+    "none at its threshold": (answers(0.1, "none", 0.5, 0.1, 0.2), [], "none-needed"),
+    "none surely, but a chunk needed": (answers(0.1, "none", 0.9, 0.1, 0.95), [2], "chunks"),
+    "none weakly: the best chunk of the focus": (answers(0.1, "none", 0.4, 0.1, 0.1, chunk_2=0.35), [2], "chunks"),
+    "none weakly, all even: the first": (answers(0.1, "none", 0.4, 0.1, 0.1), [1], "chunks"),
+    "a chunk not answered stays": ({**answers(0.1, "none", 0.9), "chunk_2": 0.1}, [1], "chunks"),
+    "a chunk answered with no number stays": (answers(0.1, "none", 0.9, float("nan"), 0.1), [1], "chunks"),
+    "a chunk answered with a word stays": ({**answers(0.1, "none", 0.9, 0.1), "chunk_2": "no"}, [2], "chunks"),
+}
+
+
+@pytest.mark.parametrize("case", VERDICTS)
+def test_a_segment_is_judged_in_the_order_of_the_reference(case):
+    given, kept, reason = VERDICTS[case]
+    count = max(2, len([name for name in given if name.startswith("chunk_")])) if isinstance(given, dict) else 2
+    labels = [f"chunk_{n}" for n in range(1, count + 1)]
+    verdict = history.interpret(given, labels, SAME)
+    assert verdict == (kept if kept is None else frozenset(f"chunk_{n}" for n in kept), reason)
+
+
+# The measured tables of the reference: (numbers seen) -> what must follow with the default thresholds.
+PROBES = {
+    "an answer that cited 4 files: chunks 0.90 to 0.93 against noise of 0.14 to 0.43, whole 0.41": (
+        answers(0.39, "chunk_1", 0.58, 0.93, 0.9, 0.91, 0.92, 0.14, 0.43, whole=0.41),
+        [1, 2, 3, 4],
+    ),
+    "broad search, first wording, whole 0.73: nothing goes": (answers(0.4, "whole", 0.73, 0.9, 0.2), ALL),
+    "broad search, second wording, key chunk 0.81, whole 0.10": (
+        answers(0.4, "chunk_1", 0.81, 0.9, 0.2, whole=0.1),
+        [1],
+    ),
+    "an explained file, whole 0.50: the chunks decide": (answers(0.4, "whole", 0.5, 0.9, 0.2), [1]),
+    "a narrow read, the right chunk 0.74": (answers(0.4, "chunk_2", 0.74, 0.2, 0.5), [2]),
+    "no history: what earlier work needs has 0.13 to 0.33": (answers(0.2, "chunk_1", 0.8, 0.9, 0.13, 0.33), [1]),
+    "history in the sent wording: 0.37 to 0.64": (answers(0.2, "chunk_1", 0.8, 0.9, 0.37, 0.64), [1, 3]),
+    "history in the sent wording, unrelated: 0.20 to 0.35": (answers(0.2, "chunk_1", 0.8, 0.9, 0.2, 0.35), [1]),
+}
+ITEM_PROBES = {
+    "small": (
+        "item",
+        {
+            0.74: "needed",
+            0.59: "needed",
+            0.48: "needed",
+            0.45: "needed",
+            0.41: "not-needed",
+            0.32: "not-needed",
+            0.06: "not-needed",
+        },
+    ),
+    "exchange": (
+        "exchange",
+        {0.96: "relevant", 0.68: "relevant", 0.47: "relevant", 0.2: "relevant", 0.1: "unrelated", 0.03: "unrelated"},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", PROBES)
+def test_with_the_measured_probabilities_the_chunks_of_the_reference_stay(case):
+    given, kept = PROBES[case]
+    labels = [name for name in given if name.startswith("chunk_")]
+    verdict, _ = history.interpret(given, labels, SAME)
+    assert verdict == (kept if kept is None else frozenset(f"chunk_{n}" for n in kept))
+    assert history.interpret(given, labels, SAME, True)[0] == verdict  # in a running task the same threshold
+
+
+@pytest.mark.parametrize("kind", ITEM_PROBES)
+def test_with_the_measured_probabilities_the_items_of_the_reference_stay(kind):
+    name, table = ITEM_PROBES[kind]
+    items = [item_of("x" * 2000, kind=kind, state={"size": "9 messages"} if kind == "exchange" else {}) for _ in table]
+    given = {f"{name}_{n}": p for n, p in enumerate(table, 1)}
+    done = list(history._whole_items(items, given, SAME))
+    assert [it.reason for it in done] == list(table.values())
+    assert [it.text is not None for it in done] == [reason in ("not-needed", "unrelated") for reason in table.values()]
+    for failed, reason in ((None, "timeout"), (ValueError(), "error"), ({}, "no-answer")):
+        assert {(it.reason, it.text) for it in history._whole_items(items, failed, SAME)} == {(reason, None)}
+
+
+CITED = {
+    "a name before a full stop": ("lib/util.ts", "see lib/util.ts.", True),
+    "an absolute path and a line": ("lib/util.ts", "at /abs/path/lib/util.ts:12", True),
+    "its base name": ("lib/util.ts", "in util.ts", True),
+    "another ending": ("util.ts", "util.tsx", False),
+    "the end of another name": ("util.ts", "myutil.ts", False),
+    "after a dash": ("session.ts", "old-session.ts", False),
+    "one letter": ("a.ts", "data.ts", False),
+    "a short base name": ("src/x.c", "x.c", False),
+    "a short base name with its path": ("src/x.c", "src/x.c", True),
+    "a pattern in the name": ("a.+b.ts", "axxb.ts", False),
+}
+
+
+@pytest.mark.parametrize("case", CITED)
+def test_which_files_an_answer_cites(case):
+    path, answer, expected = CITED[case]
+    assert history.cited(path, answer) == expected
+
+
+def one_run(text: str, *more: Any, tool: str = "bash", args: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+    """A finished run with one output."""
+    return chat(asks("go"), does("c1", tool, args or {"command": "make"}, text), *more, tells("Done."))
+
+
+def test_distil_keeps_the_needed_chunks_verbatim_and_says_what_it_left_out():
+    text = ruled(200)
+    edits, record = history.distil(one_run(text), kept_by("chunk_2"))
+    lines = text.split("\n")
+    got = edits[0]["replacement"].split("\n")
+    assert got[0] == (
+        "[context-guard] Trimmed bash `make`: kept 13/200 lines (792/12.2k chars), the rest was judged not needed"
+        ' for the answer. Original: recall({"entryId": "e2"})'
+    )
+    assert got[1] == "[… 13 lines omitted: output lines 1–13 …]" and got[2:15] == lines[13:26]
+    assert got[15:] == ["[… 174 lines omitted: output lines 27–200 …]"]
+    row = record["results"][0]
+    assert (row["outcome"], row["reason"], row["keptLines"], row["totalLines"], row["chunks"]) == (
+        "distilled",
+        "chunks",
+        13,
+        200,
+        16,
+    )
+    assert record["savedChars"] == row["beforeChars"] - row["afterChars"] == len(text) - len(edits[0]["replacement"])
+    assert (record["v"], record["phase"], record["run"], record["requests"]) == (1, "run-end", "e0", 1)
+
+
+def test_nothing_needed_leaves_one_line():
+    edits, record = history.distil(one_run(ruled(200)), answer_all(0.1))
+    text = edits[0]["replacement"]
+    assert text.startswith(history.MARK) and "\n" not in text and "200 lines" in text and "recall(" in text
+    assert (record["results"][0]["outcome"], record["results"][0]["reason"]) == ("removed", "none-needed")
+
+
+def test_a_read_is_left_out_by_the_lines_of_its_file_and_search_output_by_files():
+    entries = one_run(ruled(200), tool="read", args={"path": "src/a.py", "offset": 101})
+    text = history.distil(entries, kept_by("chunk_2"))[0][0]["replacement"]
+    assert (
+        "[… 13 lines omitted: src/a.py lines 101–113 …]" in text
+        and "[… 174 lines omitted: src/a.py lines 127–300 …]" in text
+    )
+    note = ruled(200) + "\n\n[Showing lines 1-200 of 900. Use offset=201 to continue]"
+    text = history.distil(one_run(note, tool="read", args={"path": "a"}), kept_by("chunk_2"))[0][0]["replacement"]
+    assert text.endswith("[… 174 lines omitted: a lines 27–200 …]")  # the host's note is no line of the file
+    text = history.distil(one_run("\n".join(grep_lines(8, 17))), kept_by("chunk_1"))[0][0]["replacement"]
+    assert text.endswith(
+        "[… 119 lines omitted: src/f01.ts, src/f02.ts, src/f03.ts, src/f04.ts, src/f05.ts and 2 more …]"
+    )
+
+
+def broken(state: Any, questions: Any, timeout: float) -> Any:
+    raise RuntimeError("down")
+
+
+FAILURES = {
+    "it raises": (broken, "error"),
+    "it answers with nothing": (lambda *_: None, "error"),
+    "it answers with a list": (lambda *_: [1], "error"),
+    "it answers no question": (lambda *_: {}, "no-answer"),
+    "it answers with words": (lambda state, questions, _: dict.fromkeys(questions, "yes"), "no-answer"),
+    "it answers out of bounds": (lambda state, questions, _: dict.fromkeys(questions, 7.0), "no-answer"),
+    "it wants everything": (answer_all(0.9), "all-chunks"),
+    "it is sure of the whole": (lambda *_: {"keep_whole": 0.9, "focus": ("none", {"none": 1.0})}, "whole-needed"),
+}
+
+
+@pytest.mark.parametrize("case", FAILURES)
+def test_a_classifier_that_fails_keeps_everything(case):
+    ask, reason = FAILURES[case]
+    big = [does(f"c{n}", "bash", {"command": f"n{n}"}, ruled(200, word=f"w{n}")) for n in range(3)]
+    old = [[asks(f"u{n}"), does(f"o{n}", "bash", {"command": "x"}, ruled(99)), tells("ok")] for n in range(4)]
+    entries = chat(*old, asks("go"), *big, tells("Done."))
+    edits, record = history.distil(entries, ask)
+    assert edits == [] and record["savedChars"] == 0 and record["requests"] == 4
+    assert {row["reason"] for row in record["results"] if row["kind"] == "large"} == {reason}
+    assert {row["outcome"] for row in record["results"]} == {"kept"}
+
+
+def test_most_kept_is_not_worth_an_edit_and_too_little_is_not_asked_about():
+    entries = one_run(ruled(200))
+    edits, record = history.distil(entries, kept_by(*(f"chunk_{n}" for n in range(1, 12))))
+    assert edits == [] and record["results"][0]["reason"] == "not-worth"
+    assert history.distil(entries, broken, min_run_chars=20_000) == ([], {})
+    assert history.distil(one_run("x" * 399), broken) == ([], {})
+    assert history.distil(chat(tells("nobody asked")), broken) == ([], {})
+
+
+def test_one_huge_line_is_never_sent_and_stays():
+    asked = []
+
+    def ask(state, questions, timeout):
+        asked.append(state)
+        return {**dict.fromkeys(questions, 0.1), **SURE}
+
+    edits, record = history.distil(one_run("x" * 40_000), ask)
+    assert (edits, record, asked) == ([], {}, [])
+    text = ruled(20) + "\n" + "y" * 40_000 + "\n" + ruled(400, word="z")
+    edits, record = history.distil(one_run(text, args={"command": "m"}), ask, max_keep_ratio=1.0)
+    assert "y" * 40_000 in edits[0]["replacement"] and not any("y" * 900 in str(state["chunks"]) for state in asked)
+    assert record["results"][0]["jev"].count(None) == 1 and len(asked) == 2 == record["requests"]
+
+
+def test_a_failed_segment_keeps_its_chunks_and_the_others_count():
+    def ask(state, questions, timeout):
+        if "part 1" in state["output_size"]:
+            raise OSError("gone")
+        return {**dict.fromkeys(questions, 0.1), **SURE}
+
+    text = ruled(1000)
+    edits, record = history.distil(one_run(text), ask, max_keep_ratio=0.9)
+    assert edits[0]["replacement"].split("\n")[1:-1] == text.split("\n")[:520]  # the 40 chunks of the first segment
+    assert record["results"][0]["reason"] == "chunks" and record["requests"] == 2
+
+
+def test_cited_files_stay_if_asked_for():
+    entries = chat(
+        asks("go"), does("c1", "bash", {"command": "rg"}, "\n".join(grep_lines(8, 17))), tells("It is in f03.ts.")
+    )
+    plain = history.distil(entries, kept_by("chunk_1"))[0][0]["replacement"]
+    cited = history.distil(entries, kept_by("chunk_1"), keep_cited_files=True)[0][0]["replacement"]
+    assert "src/f03.ts:1:" not in plain and "src/f03.ts:17:" in cited and "src/f04.ts:1:" not in cited
+
+
+def test_two_hundred_outputs_and_a_slow_classifier_end_within_the_budget():
+    flying, most, lock = [0], [0], threading.Lock()
+
+    def slow(state, questions, timeout):
+        with lock:
+            flying[0] += 1
+            most[0] = max(most[0], flying[0])
+        time.sleep(0.02)
+        with lock:
+            flying[0] -= 1
+        return {**dict.fromkeys(questions, 0.1), **SURE}
+
+    # a tenth of the times of the issue: 200 outputs, 20 ms a call, 500 ms in all: 150 calls at most
+    big = [does(f"c{n}", "bash", {"command": f"n{n}"}, ruled(100, word=f"w{n}")) for n in range(200)]
+    start = time.monotonic()
+    edits, record = history.distil(chat(asks("go"), *big, tells("Done.")), slow, timeout_ms=500)
+    assert time.monotonic() - start < 1.5 and record["timedOut"] is True and most[0] == 6
+    edited = {row["entryId"] for row in record["results"] if row["outcome"] == "removed"}
+    assert {edit["targetId"] for edit in edits} == edited and 30 < len(edited) <= record["requests"] <= 156
+    assert {row["reason"] for row in record["results"] if row["entryId"] not in edited} == {"timeout"}
+    time.sleep(0.1)
+    assert flying[0] == 0  # what waited at the deadline never started
+
+
+def test_a_classifier_that_hangs_holds_nobody():
+    release = threading.Event()
+    entries = chat(
+        asks("go"), *(does(f"c{n}", "bash", {"command": f"n{n}"}, ruled(100)) for n in range(4)), tells("Done.")
+    )
+
+    def hangs(state, questions, timeout):
+        if "n0" in state["tool_arguments"]:
+            return {**dict.fromkeys(questions, 0.1), **SURE}
+        release.wait(30)
+        return {}
+
+    start = time.monotonic()
+    edits, record = history.distil(entries, hangs, timeout_ms=500, concurrency=2)
+    release.set()
+    assert time.monotonic() - start < 1.5 and [edit["targetId"] for edit in edits] == ["e2"]
+    assert record["timedOut"] and record["requests"] == 3
+
+
+def test_the_host_can_stop_a_pass():
+    stopped = []
+
+    def ask(state, questions, timeout):
+        stopped.append(True)
+        return {**dict.fromkeys(questions, 0.1), **SURE}
+
+    entries = chat(
+        asks("go"), *(does(f"c{n}", "bash", {"command": f"n{n}"}, ruled(100)) for n in range(4)), tells("Done.")
+    )
+    edits, record = history.distil(entries, ask, concurrency=1, stop=lambda: bool(stopped))
+    assert record["requests"] == 1 and record["timedOut"] is False
+    assert {row["reason"] for row in record["results"] if row["outcome"] == "kept"} == {"error"}
+
+
+def test_what_the_classifier_cost_is_summed():
+    class Billed(dict):
+        usage = {"input": 100, "cost": 0.5}
+
+    entries = one_run(ruled(200), does("c2", "bash", {"command": "other"}, "x" * 900))
+    record = history.distil(entries, lambda state, questions, _: Billed(answer_all(0.1)(state, questions, 0)))[1]
+    assert (record["requests"], record["inputTokens"], record["costUsd"]) == (2, 200, 1.0)
+
+
+def test_a_second_pass_finds_only_what_the_first_left():
+    entries = one_run(ruled(200), does("c2", "bash", {"command": "b"}, ruled(200, word="y")))
+    edits, record = history.distil(entries, kept_by("chunk_2"))
+    assert len(edits) == 2
+    assert history.distil(entries, broken, edits=edits, records=[record]) == ([], {})
+    again, _ = history.distil(entries, kept_by("chunk_2"))  # drafts that nobody committed: the same bytes again
+    assert again == edits
+
+
+def old_talks(count: int, size: int = 9000, tail: Any = ()) -> list[dict[str, Any]]:
+    """Exchanges u1, u2, … and a last run."""
+    talks = [
+        [asks(f"u{n}"), does(f"o{n}", "bash", {"command": f"n{n}"}, "x" * size), tells(f"a{n}")]
+        for n in range(1, count + 1)
+    ]
+    return chat(*talks, asks("now"), *tail, tells("Done."))
+
+
+def test_old_exchanges_become_a_note_at_their_prompt():
+    entries = old_talks(5, 50_000)
+    edits, record = history.distil(entries, kept_by("exchange_2"), cold=True)
+    assert [(edit["targetId"], edit["replacement"] is None) for edit in edits] == [
+        ("e0", False),
+        ("e1", True),
+        ("e2", True),
+        ("e3", True),
+        ("e8", False),
+        ("e9", True),
+        ("e10", True),
+        ("e11", True),
+    ]
+    assert (
+        edits[0]["replacement"].startswith(history.OMITTED) and '"u1" (4 messages, about 12' in edits[0]["replacement"]
+    )
+    rows = {row["entryId"]: row for row in record["results"]}
+    assert [(rows[name]["reason"], rows[name].get("omitted")) for name in ("e0", "e4", "e8")] == [
+        ("unrelated", ["e1", "e2", "e3"]),
+        ("relevant", None),
+        ("unrelated", ["e9", "e10", "e11"]),
+    ]
+    seen = history.apply_edits(entries, edits)
+    assert [entry["id"] for entry in seen] == ["e0", "e4", "e5", "e6", "e7", "e8", *(f"e{n}" for n in range(12, 22))]
+
+
+ELIGIBLE = {  # exchanges before the last run, settings -> ids of the prompts that may go
+    "two are recent": (old_talks(2), {}, []),
+    "of four, two are old": (old_talks(4), {}, ["e0", "e4"]),
+    "none are spared": (old_talks(2), {"keep_recent_exchanges": 0}, ["e0", "e4"]),
+    "too small to matter": (old_talks(4, 1500), {}, []),
+    "an unfinished one": (
+        chat(
+            asks("u"),
+            CALL,
+            gives("c1", "x" * 3000),
+            tells("", ("c2", "bash", {}), stop_reason="aborted"),
+            asks("now"),
+            tells("k"),
+        ),
+        {"keep_recent_exchanges": 0},
+        [],
+    ),
+    "one that is ours already": (
+        chat(asks(history.OMITTED), tells("x" * 3000), asks("now"), tells("k")),
+        {"keep_recent_exchanges": 0},
+        [],
+    ),
+    "a summary without a prompt": (
+        chat({"role": "summary", "content": "x" * 3000}, tells("x" * 3000), asks("now"), tells("k")),
+        {"keep_recent_exchanges": 0},
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ELIGIBLE)
+def test_which_exchanges_may_go(case):
+    entries, given, expected = ELIGIBLE[case]
+    s = history.settings_of(history.GUARD_SETTINGS, given)
+    got = history._exchanges(entries, entries, history.find_run(entries).start, s)
+    assert [item.id for item in got] == expected
+    for item in got:
+        foreign = history._project(entries, [{"targetId": item.rest[0], "replacement": "changed by somebody else"}])
+        left = history._exchanges(entries, foreign, history.find_run(entries).start, s)
+        assert [other.id for other in left] == [name for name in expected if name != item.id]
+
+
+def test_a_message_that_steered_goes_with_its_exchange_and_system_messages_stay():
+    entries = chat(
+        asks("u1"),
+        CALL,
+        gives("c1", "x" * 5000),
+        asks("and this"),
+        {"role": "system", "content": "s"},
+        tells("a1"),
+        asks("now"),
+        tells("Done."),
+    )
+    edits, _ = history.distil(entries, answer_all(0.1), cold=True, keep_recent_exchanges=0, exchange_min_saving_chars=0)
+    assert [edit["targetId"] for edit in edits] == ["e0", "e1", "e2", "e3", "e5"]
+    assert [entry["id"] for entry in history.apply_edits(entries, edits)] == ["e0", "e4", "e6", "e7"]
+
+
+def test_exchanges_wait_until_they_pay():
+    later = [does("z", "bash", {"command": "big"}, "\n".join(["z" * 100] * 3900))]
+    early = old_talks(3, 20_000, later)
+    edits, record = history.distil(early, answer_all(0.05), small_result_min_chars=0, min_run_chars=10_000_000)
+    assert edits == [] and [row["reason"] for row in record["results"]] == ["deferred"]
+    again = history.distil(
+        early, answer_all(0.05), small_result_min_chars=0, min_run_chars=10_000_000, records=[record]
+    )[1]
+    assert again["results"][0]["reason"] == "deferred"  # what was deferred is judged again
+    for more in ({"exchange_break_even": False}, {"cold": True}):
+        assert history.distil(early, answer_all(0.05), min_run_chars=10_000_000, **more)[0]
+    few = old_talks(3, 5000, [tells("hm")] * 300)
+    assert (
+        history.distil(few, answer_all(0.05), min_run_chars=10_000_000)[0] == []
+    )  # 5,000 characters are under the least
+    assert history.distil(old_talks(4, 5000, [tells("hm")] * 300), answer_all(0.05), min_run_chars=10_000_000)[0]
+
+
+def test_on_a_provider_that_reads_all_anew_exchanges_ride_along_with_another_edit():
+    entries = old_talks(3, 20_000, [does("z", "bash", {"command": "big"}, ruled(2000))])
+    with_edit = history.distil(entries, answer_all(0.05), prices="openai-codex")[0]
+    alone = history.distil(entries, answer_all(0.05), prices="openai-codex", min_run_chars=10_000_000)[0]
+    assert "e0" in {edit["targetId"] for edit in with_edit} and alone == []
+
+
+def test_an_exchange_judged_in_this_run_is_not_asked_about_again():
+    entries = old_talks(4)
+    record = history.distil(entries, answer_all(0.9))[1]
+    assert [row["reason"] for row in record["results"]] == ["relevant", "relevant"]
+    assert history.distil(entries, broken, records=[record]) == ([], {})
+    more = [*entries, {"id": "n1", **asks("next")}, {"id": "n2", **tells("ok")}]
+    assert len(history.distil(more, broken, records=[record])[1]["results"]) == 3  # a new run asks again
+
+
+# prices (write, read), share -> factor; the reference works with 13, 16, 34, 27 and 56
+FACTORS = {(1.0, 0.1): 12.86, (1.25, 0.1): 16.43, (1.25, 0.05): 34.29, (2.0, 0.1): 27.14, (2.0, 0.05): 55.71}
+
+
+def test_break_even():
+    for (write, read), factor in FACTORS.items():
+        assert round(history.break_even_factor(write, read), 2) == factor
+    assert round(history.break_even_factor(1.0, 0.1, 1.0), 2) == 9.0
+    assert history.pays_off(60_000, 20, 90_000, 13) and not history.pays_off(60_000, 20, 90_000, 16)
+    assert history.pays_off(60_000, 0, 1000, 16) and not history.pays_off(72_000, 9, 144_000, 16)
+
+
+def working(count: int, size: int, more: int = 0) -> list[dict[str, Any]]:
+    """A running task: outputs of that size, then turns that say nothing."""
+    steps = [does(f"c{n}", "bash", {"command": f"n{n}"}, f"{n}".ljust(size, "x")) for n in range(count)]
+    return chat(asks("go"), *steps, *[does(f"m{n}", "bash", {"command": f"m{n}"}, "ok") for n in range(more)])
+
+
+def test_a_checkpoint_judges_what_is_four_turns_old_once_enough_waits_and_it_pays():
+    entries = working(10, 12_000, 40)
+    edits, record = history.checkpoint(entries, answer_all(0.1))
+    assert len(edits) == 10 and record["phase"] == "mid-run"
+    assert history.checkpoint(working(10, 12_000, 1), answer_all(0.1), mid_run_break_even=False)[1]["requests"] == 7
+    assert history.checkpoint(working(10, 12_000, 0), answer_all(0.1)) == (
+        [],
+        {},
+    )  # 72,000 wait, 10 turns: it does not pay
+    assert history.checkpoint(working(4, 12_000, 40), answer_all(0.1)) == ([], {})  # under 60,000 characters
+    assert history.checkpoint(entries, answer_all(0.1), mid_run=False) == ([], {})
+    failed = history.checkpoint(entries, broken)[1]
+    assert len(history.checkpoint(entries, broken, records=[failed])[1]["results"]) == 10  # what failed is asked again
+    kept = history.checkpoint(entries, answer_all(0.9))[1]
+    assert history.checkpoint(entries, broken, records=[kept]) == ([], {})  # what was judged is not
+    assert (
+        history.distil([*entries, {"id": "z", **tells("Done.")}], broken, records=[kept])[1]["requests"] == 10
+    )  # at the end it is
+
+
+def test_a_checkpoint_leaves_recalled_text_alone():
+    entries = working(10, 12_000, 40)
+    for entry in entries:
+        for call in entry.get("calls", ()):
+            call["tool"] = "recall"
+    assert history.checkpoint(entries, answer_all(0.1)) == ([], {})
+    assert len(history.distil([*entries, {"id": "z", **tells("Done.")}], answer_all(0.1))[0]) == 10
+
+
+def test_what_was_left_out_comes_back_by_recall():
+    entries = old_talks(4, 20_000, [does("z", "bash", {"command": "big"}, ruled(400))])
+    edits, record = history.distil(entries, answer_all(0.05), cold=True)
+    last = next(row["entryId"] for row in record["results"] if row["kind"] == "large")
+    assert history.recall_entry(entries, last, [record]) == ruled(400)
+    text = history.recall_entry(entries, "e4", [record])
+    assert text.startswith(
+        '## user\nu2\n\n## assistant\n[tool call] bash {"command": "n2"}\n\n## tool result (tool)\nxxx'
+    )
+    assert text == history.recall_entry(entries, "e4") and "u3" not in text  # with and without its record
+    with pytest.raises(ValueError, match="e99; use an id from a note"):
+        history.recall_entry(entries, "e99", [record])
+
+
+def test_recall_in_pages():
+    entries = one_run("\n".join(f"line {n}" for n in range(1, 5001)))
+    first = history.recall_entry(entries, "e2").split("\n")
+    assert first[:2000] == [f"line {n}" for n in range(1, 2001)] and "offset=2001" in first[-1]
+    assert history.recall_entry(entries, "e2", offset=4999) == "line 4999\nline 5000"
+    assert history.recall_entry(entries, "e2", pattern="line 499", limit=2).split("\n")[:2] == [
+        "499: line 499",
+        "4990: line 4990",
+    ]
+    assert "past the end" in history.recall_entry(entries, "e2", pattern="nowhere")
+    wide = history.recall_entry(one_run("é" * 60_000 + "\nend"), "e2")
+    assert len(wide) < 50_200 and "offset=2" in wide
+
+
+def test_statistics_count_what_our_edits_keep_out():
+    entries = old_talks(4, 50_000, [does("z", "bash", {"command": "big"}, ruled(400))])
+    edits, record = history.distil(entries, answer_all(0.05), cold=True)
+    got = history.statistics(entries, edits, [record])
+    assert got["items"] == 9 and got["savedChars"] == record["savedChars"] and got["requests"] == record["requests"]
+    assert got["saved"] == record["savedChars"]
+    assert history.statistics(entries, [{"targetId": "e2", "replacement": "by others"}], [])["items"] == 0
+
+
+# How a host keeps its own messages and lets a pass edit them: one row a shape. `to_entries` numbers the messages, and
+# `apply` puts edited texts back in their place; everything else of a message stays.
+def openai_entries(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Entries of Chat Completions messages, their positions as ids."""
+    entries = []
+    for i, message in enumerate(messages):
+        entry = {"id": str(i), "role": message["role"], "content": message.get("content") or ""}
+        entry["calls"] = [
+            {"id": call["id"], "tool": call["function"]["name"], "args": json.loads(call["function"]["arguments"])}
+            for call in message.get("tool_calls", ())
+        ]
+        entries.append({**entry, "call_id": message.get("tool_call_id", "")})
+    return entries
+
+
+def openai_apply(messages: Sequence[dict[str, Any]], edits: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The messages as edited."""
+    new = {edit["targetId"]: edit["replacement"] for edit in edits}
+    texts = ((message, new.get(str(i), "")) for i, message in enumerate(messages))
+    return [{**message, "content": text} if text else message for message, text in texts if text is not None]
+
+
+def anthropic_entries(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Entries of Messages API messages: each tool_result block is one, with its call's id in its own."""
+    entries = []
+    for i, message in enumerate(messages):
+        blocks = (
+            [{"type": "text", "text": message["content"]}]
+            if isinstance(message["content"], str)
+            else message["content"]
+        )
+        results = [block for block in blocks if block["type"] == "tool_result"]
+        for block in results:
+            entries.append(
+                {
+                    "id": f"{i} {block['tool_use_id']}",
+                    "role": "tool",
+                    "call_id": block["tool_use_id"],
+                    "content": block["content"],
+                    "is_error": block.get("is_error", False),
+                }
+            )
+        calls = [{"id": b["id"], "tool": b["name"], "args": b["input"]} for b in blocks if b["type"] == "tool_use"]
+        texts = [block for block in blocks if block["type"] in ("text", "image")]
+        if texts or calls or not results:
+            entries.append({"id": str(i), "role": message["role"], "content": texts, "calls": calls})
+    return entries
+
+
+def anthropic_apply(messages: Sequence[dict[str, Any]], edits: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The messages as edited; a message of which nothing is left is left out."""
+    new, out = {edit["targetId"]: edit["replacement"] for edit in edits}, []
+    for i, message in enumerate(messages):
+        if str(i) in new:
+            content: Any = new[str(i)]
+        elif isinstance(message["content"], str):
+            content = message["content"]
+        else:
+            pairs = [(block, new.get(f"{i} {block.get('tool_use_id')}", "")) for block in message["content"]]
+            content = [{**block, "content": text} if text else block for block, text in pairs if text is not None]
+        out += [{**message, "content": content}] if content else []
+    return out
+
+
+def pi_entries(branch: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Entries of a pi session branch."""
+    entries = []
+    for each in branch:
+        message = each["message"]
+        blocks = message["content"] if isinstance(message["content"], list) else []
+        calls = [{"id": b["id"], "tool": b["name"], "args": b["arguments"]} for b in blocks if b["type"] == "toolCall"]
+        role = {"toolResult": "tool"}.get(message["role"], message["role"])
+        text = [block for block in blocks if block["type"] in ("text", "image")] if blocks else message["content"]
+        entries.append(
+            {
+                "id": each["id"],
+                "role": role,
+                "content": text,
+                "calls": calls,
+                "call_id": message.get("toolCallId", ""),
+                "stop_reason": message.get("stopReason"),
+            }
+        )
+    return entries
+
+
+def pi_apply(branch: Sequence[dict[str, Any]], edits: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The branch as the model is to see it."""
+    new = {edit["targetId"]: edit["replacement"] for edit in edits}
+    rows = ((each, new.get(each["id"], "")) for each in branch)
+    return [
+        {**each, "message": {**each["message"], "content": [{"type": "text", "text": text}]}} if text else each
+        for each, text in rows
+        if text is not None
+    ]
+
+
+def a_long_session() -> list[tuple[str, Any]]:
+    """Steps of a session: old exchanges, one that was steered, repeats, parallel calls; as (kind, what)."""
+    steps: list[tuple[str, Any]] = []
+    for n in range(4):
+        steps += [("user", f"task {n}"), ("calls", [(f"a{n}", ruled(300, word=f"w{n}")), (f"b{n}", ruled(150))])]
+        steps += [("user", "and mind the tests")] * (n == 1) + [("text", f"done with {n}")]
+    return [
+        *steps,
+        ("user", "the last task"),
+        ("calls", [("a9", ruled(400)), ("b9", ruled(150))]),
+        ("calls", [("c9", ruled(150))]),
+        ("text", "Done."),
+    ]
+
+
+def as_openai() -> list[dict[str, Any]]:
+    out: list[dict[str, Any]] = [{"role": "system", "content": "You are an agent."}]
+    for kind, what in a_long_session():
+        if kind == "calls":
+            calls = [
+                {"id": name, "type": "function", "function": {"name": "bash", "arguments": '{"command": "make"}'}}
+                for name, _ in what
+            ]
+            out += [{"role": "assistant", "content": None, "tool_calls": calls}]
+            out += [{"role": "tool", "tool_call_id": name, "content": text} for name, text in what]
+        else:
+            out.append({"role": "user" if kind == "user" else "assistant", "content": what})
+    return out
+
+
+def as_anthropic() -> list[dict[str, Any]]:
+    out: list[dict[str, Any]] = []
+    for kind, what in a_long_session():
+        if kind == "calls":
+            uses = [{"type": "tool_use", "id": name, "name": "bash", "input": {"command": "make"}} for name, _ in what]
+            out += [{"role": "assistant", "content": [{"type": "thinking", "thinking": "hm", "signature": "s"}, *uses]}]
+            out += [
+                {
+                    "role": "user",
+                    "content": [{"type": "tool_result", "tool_use_id": name, "content": text} for name, text in what],
+                }
+            ]
+        else:
+            out.append({"role": "user" if kind == "user" else "assistant", "content": what})
+    return out
+
+
+def as_pi() -> list[dict[str, Any]]:
+    messages: list[dict[str, Any]] = []
+    for kind, what in a_long_session():
+        if kind == "calls":
+            calls = [
+                {"type": "toolCall", "id": name, "name": "bash", "arguments": {"command": "make"}} for name, _ in what
+            ]
+            messages += [{"role": "assistant", "content": calls, "stopReason": "toolUse"}]
+            messages += [
+                {"role": "toolResult", "toolCallId": name, "content": [{"type": "text", "text": text}]}
+                for name, text in what
+            ]
+        else:
+            messages.append(
+                {"role": "user" if kind == "user" else "assistant", "content": [{"type": "text", "text": what}]}
+            )
+    return [{"id": f"{n:08x}", "message": message} for n, message in enumerate(messages)]
+
+
+def calls_and_results(shape: str, messages: Sequence[dict[str, Any]]) -> tuple[list[str], list[str], list[Any]]:
+    """Ids of the calls, ids of the results, and every content, in order."""
+    if shape == "openai":
+        calls = [call["id"] for message in messages for call in message.get("tool_calls", ())]
+        results = [message["tool_call_id"] for message in messages if message["role"] == "tool"]
+        return calls, results, [message["content"] or message["tool_calls"] for message in messages]
+    plain = [each["message"] for each in messages] if shape == "pi" else messages
+    blocks = [block for message in plain if isinstance(message["content"], list) for block in message["content"]]
+    calls = [block["id"] for block in blocks if block["type"] in ("tool_use", "toolCall")]
+    results = [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]
+    results += [message["toolCallId"] for message in plain if message["role"] == "toolResult"]
+    return (
+        calls,
+        results,
+        [message["content"] for message in plain] + [b.get("content", b.get("text", "-")) for b in blocks],
+    )
+
+
+SHAPES = {
+    "openai": (as_openai, openai_entries, openai_apply),
+    "anthropic": (as_anthropic, anthropic_entries, anthropic_apply),
+    "pi": (as_pi, pi_entries, pi_apply),
+}
+WAYS = {
+    "by rule": ({"cold": True}, None),
+    "judged, nothing needed": ({"cold": True}, answer_all(0.05)),
+    "judged, some chunks needed": (
+        {"cold": True, "keep_recent_exchanges": 0},
+        kept_by("chunk_3", "chunk_9", "exchange_2"),
+    ),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("way", WAYS)
+def test_every_call_keeps_its_result_and_nothing_is_empty_or_moves(shape, way):
+    make, to_entries, apply = SHAPES[shape]
+    given, ask = WAYS[way]
+    messages = make()
+    before = json.dumps(messages)
+    edits, record = history.distil(to_entries(messages), ask, **given)
+    seen = apply(messages, edits)
+    assert edits and json.dumps(messages) == before
+    assert len(json.dumps(seen)) <= len(before) - 0.9 * record["savedChars"]
+    calls, results, contents = calls_and_results(shape, seen)
+    assert sorted(calls) == sorted(results) and all(contents)
+    all_calls = calls_and_results(shape, messages)[0]
+    assert [name for name in all_calls if name in calls] == calls
+    if ask is None:
+        assert calls == all_calls and len(seen) == len(messages)
+    kept = [each for each in seen if each in messages]
+    assert [each for each in messages if each in kept] == kept  # what was not edited stands as it was, in order
+    assert history.distil(to_entries(messages), ask, **given)[0] == edits
+
+
+def test_a_loop_that_distils_at_the_end_of_each_run_survives_a_restart():
+    session: dict[str, Any] = {"messages": [], "edits": [], "records": []}
+
+    def send(messages):
+        return {"role": "assistant", "content": f"{len(json.dumps(messages))} characters read"}
+
+    def run(session, text, outputs):
+        session["messages"] += [{"role": "user", "content": text}, *outputs]
+        session["messages"].append(send(openai_apply(session["messages"], session["edits"])))
+        edits, record = history.distil(
+            openai_entries(session["messages"]), edits=session["edits"], records=session["records"], cold=True
+        )
+        session["edits"] += edits
+        session["records"] += [record] if record else []
+
+    outputs = as_openai()[2:5]
+    run(session, "one", outputs)
+    again = json.loads(json.dumps(outputs).replace('"a0"', '"a5"').replace('"b0"', '"b5"'))
+    run(session, "two", again)
+    assert [edit["targetId"] for edit in session["edits"]] == ["2", "3"]
+    restarted = json.loads(json.dumps(session))
+    run(restarted, "three", [])
+    run(session, "three", [])
+    assert restarted == session and len(session["edits"]) == 2
+    first = int(session["messages"][-1]["content"].split()[0])
+    assert first < len(json.dumps(session["messages"])) - 25_000
+
+
 # ================================================================ history: the ledger
+
+
+BUCKETS = {
+    "surely not needed": (0.24, 0.0, "forget"),
+    "at the threshold of forgetting": (0.25, 0.0, "keep"),
+    "not needed, only the outcome": (0.49, 0.61, "trim"),
+    "at the threshold of the outcome": (0.49, 0.6, "keep"),
+    "at the threshold of trimming": (0.5, 0.9, "keep"),
+    "needed": (0.9, 0.9, "keep"),
+    "no answer": (None, 0.9, "keep"),
+    "not needed, outcome unknown": (0.4, None, "keep"),
+    "a number that is none": (float("nan"), 0.9, "keep"),
+    "out of bounds": (-1.0, 0.9, "keep"),
+}
+POST = history.settings_of(history.LEDGER_SETTINGS, {})
+
+
+@pytest.mark.parametrize("case", BUCKETS)
+def test_a_result_is_kept_trimmed_or_forgotten_by_two_probabilities(case):
+    needed, outcome_only, expected = BUCKETS[case]
+    assert history.bucket(needed, outcome_only, POST) == expected
+
+
+def says_of(table: dict[str, tuple[float, float]], asked: list[Any] | None = None) -> Any:
+    """A classifier that knows a result by its command."""
+
+    def ask(state, questions, timeout):
+        (asked if asked is not None else []).append(state)
+        needed, outcome = next(row for word, row in table.items() if word in state["item"]["args"])
+        return {"needed": needed, "outcome_only": outcome}
+
+    return ask
+
+
+def three_results() -> list[dict[str, Any]]:
+    steps = [does(name, "bash", {"command": name}, ruled(100, word=name), "I look") for name in ("one", "two", "three")]
+    return chat(asks("the task"), *steps)
+
+
+FATE = {"one": (0.1, 0.0), "two": (0.4, 0.9), "three": (0.9, 0.9)}
+
+
+def test_rolling_rewrites_what_the_agent_has_reacted_to_in_the_same_bytes_for_ever():
+    asked: list[Any] = []
+    entries = three_results()
+    ledger = history.Ledger("rolling", says_of(FATE, asked))
+    assert ledger.decide(entries) == 2 and ledger.decide(entries) == 0  # the last one has no reaction yet
+    seen = ledger.apply(entries)
+    assert seen[2]["content"] == (
+        "[jev-lens pruned: bash `one`, 100 lines, 6099 chars. Call the tool again if it is needed.]"
+    )
+    lines = ruled(100, word="two").split("\n")
+    assert seen[4]["content"].split("\n") == [*lines[:15], "[jev-lens pruned: 70 lines]", *lines[85:]]
+    assert seen[6] is entries[6] and entries[2]["content"] == ruled(100, word="one")
+    more = [*entries, {"id": "e7", **tells("so")}]
+    assert ledger.decide(more) == 1 and ledger.apply(more) == [*seen, more[7]]
+    state = asked[0]
+    assert list(state) == ["task", "item", "after"] and state["task"] == "the task"
+    assert state["after"] == {
+        "assistant_text": "I look",
+        "next_tool_calls": [{"name": "bash", "args": '{"command": "two"}'}],
+    }
+    assert len(state["item"]["output_head"]) == 2500 and len(state["item"]["output_tail"]) == 800
+    restored = history.Ledger("rolling", broken, trim_head=2).restore(ledger.to_json())
+    assert restored.decide(more) == 0 and restored.apply(more) == ledger.apply(more)
+    assert restored.decisions == ledger.decisions
+
+
+def test_off_asks_nothing_and_applies_nothing_whatever_was_decided_or_how_long_ago():
+    entries = three_results()
+    ledger = history.Ledger("rolling", says_of(FATE))
+    ledger.decide(entries)
+    off = history.Ledger("off", broken).restore(ledger.to_json())
+    off.compacted()
+    assert off.decide(entries) == 0 and off.apply(entries, idle=1e6) == entries
+    assert {row["status"] for row in off.decisions.values()} == {"pending"}
+    assert history.Ledger().mode == "off"
+    with pytest.raises(ValueError, match="unknown mode 'often'"):
+        history.Ledger("often")
+
+
+WHEN = {  # mode, seconds idle, characters behind the result that goes -> why it was applied
+    "rolling at once": ("rolling", 0, 90_000, "rolling"),
+    "batch not while the cache is warm": ("batch", 300, 0, None),
+    "batch once it is cold": ("batch", 301, 90_000, "cold"),
+    "budget not when too much stands behind it": ("budget", 0, 90_000, None),
+    "budget when it is half of what it makes anew": ("budget", 0, 100, "budget"),
+    "budget once the cache is cold": ("budget", 301, 90_000, "cold"),
+}
+
+
+@pytest.mark.parametrize("case", WHEN)
+def test_when_a_decision_is_applied(case):
+    mode, idle, behind, reason = WHEN[case]
+    entries = chat(asks("go"), does("one", "bash", {"command": "one"}, ruled(100)), tells("x" * behind))
+    ledger = history.Ledger(mode, says_of(FATE))
+    ledger.decide(entries)
+    seen = ledger.apply(entries, idle)
+    row = ledger.decisions["e2"]
+    assert (row["appliedReason"], row["status"]) == (reason, "applied" if reason else "pending")
+    assert (seen[2]["content"] != entries[2]["content"]) == bool(reason)
+    assert row["appliedAtCall"] == (1 if reason else None)
+    ledger.compacted()
+    assert ledger.decisions["e2"]["appliedReason"] == (reason or "compaction")
+
+
+def test_budget_wants_a_thousand_tokens():
+    entries = chat(asks("go"), does("one", "bash", {"command": "one"}, ruled(60)), tells("x"))  # 3,659 characters
+    ledger = history.Ledger("budget", says_of(FATE))
+    assert ledger.decide(entries) == 1 and ledger.apply(entries) == entries
+    lower = history.Ledger("budget", says_of(FATE), budget_min_tokens=800)
+    assert lower.decide(entries) == 1 and lower.apply(entries) != entries
+
+
+UNTOUCHED = {
+    "a short result": gives("one", "x" * 599),
+    "a result with an image": gives("one", [{"type": "text", "text": "x" * 900}, {"type": "image"}]),
+}
+
+
+@pytest.mark.parametrize("case", UNTOUCHED)
+def test_which_results_the_ledger_leaves_alone(case):
+    entries = chat(asks("go"), tells("", ("one", "bash", {"command": "one"})), UNTOUCHED[case], tells("x"))
+    ledger = history.Ledger("rolling", says_of(FATE))
+    assert ledger.decide(entries) == 0 and ledger.apply(entries) == entries
+    ledger.decisions["e2"] = {"id": "e2", "bucket": "forget", "status": "applied", "summary": "", "head": 1, "tail": 1}
+    assert (ledger.apply(entries)[2] == entries[2]) == (case == "a result with an image")
+
+
+def test_a_short_trim_is_no_trim_and_a_failed_judge_keeps():
+    entries = chat(asks("go"), does("two", "bash", {"command": "two"}, ruled(32)), tells("x"))
+    ledger = history.Ledger("rolling", says_of(FATE))
+    assert ledger.decide(entries) == 1 and ledger.decisions["e2"]["bucket"] == "keep"
+    entries = chat(asks("go"), does("two", "bash", {"command": "two"}, ruled(33)), tells("x"))
+    for ask in (broken, lambda *_: None, lambda *_: {}, lambda *_: {"needed": "no", "outcome_only": 0.9}):
+        ledger = history.Ledger("rolling", ask)
+        assert ledger.decide(entries) == 1 and ledger.decisions["e2"]["bucket"] == "keep"
+        assert ledger.apply(entries) == entries
+
+
+def test_without_a_classifier_the_ledger_forgets_what_a_newer_result_repeats():
+    entries = chat(
+        asks("go"),
+        does("a", "read", {"path": "a"}, ruled(100)),
+        does("b", "bash", {"command": "b"}, ruled(90, word="y")),
+        tells("hm"),
+        does("c", "read", {"path": "a"}, ruled(100)),
+        tells("Done."),
+    )
+    ledger = history.Ledger("rolling")
+    assert ledger.decide(entries[:5]) == 0 and ledger.decide(entries) == 1
+    seen = ledger.apply(entries)
+    assert [at for at, entry in enumerate(seen) if entry is not entries[at]] == [2]
+    assert [entry["id"] for entry in seen] == [entry["id"] for entry in entries]
+
+
+NOT_STORED = {
+    "no JSON": "x",
+    "another JSON": "[1]",
+    "an unknown bucket is left out": None,
+    "a decision without an id": '{"calls": 1, "decisions": [{"bucket": "keep", "status": "applied", "head": 1, "tail": 1}]}',
+}
+
+
+@pytest.mark.parametrize("case", NOT_STORED)
+def test_a_stored_ledger_that_is_none_is_refused(case):
+    text = NOT_STORED[case]
+    if text is None:
+        odd = '{"calls": 1, "decisions": [{"id": "e2", "bucket": "burn", "status": "applied", "head": 1, "tail": 1}]}'
+        assert history.Ledger("rolling").restore(odd).decisions == {}
+        return
+    with pytest.raises(ValueError, match="jevlens: ledger: not a stored ledger"):
+        history.Ledger("rolling").restore(text)
+
+
+def test_what_is_applied_stays_applied_when_an_older_ledger_is_restored():
+    entries = three_results()
+    ledger = history.Ledger("batch", says_of(FATE))
+    ledger.decide(entries)
+    old = ledger.to_json()
+    seen = ledger.apply(entries, idle=301)
+    assert ledger.restore(old).apply(entries) == seen and ledger.decisions["e2"]["status"] == "applied"
+
+
+def test_the_ledger_before_each_call_of_a_loop_survives_a_restart():
+    def calls(stored, entries):
+        ledger = (
+            history.Ledger("rolling", says_of(FATE)).restore(stored)
+            if stored
+            else history.Ledger("rolling", says_of(FATE))
+        )
+        ledger.decide(entries)
+        return ledger.apply(entries), ledger.to_json()
+
+    entries, stored, sent = three_results(), "", []
+    for end in (3, 5, 7):  # a new process before each call of the model
+        seen, stored = calls(stored, entries[:end])
+        sent.append(seen)
+    kept = history.Ledger("rolling", says_of(FATE))
+    for end, seen in zip((3, 5, 7), sent):
+        kept.decide(entries[:end])
+        assert kept.apply(entries[:end]) == seen
+    assert (
+        sent[0] == entries[:3] and sent[2][:4] == sent[1][:4] and sent[1][2]["content"].startswith("[jev-lens pruned")
+    )
 
 
 # ================================================================ bench
