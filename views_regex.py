@@ -618,7 +618,10 @@ def classify(
         return "listing", "tree"
     shape = _content_shape(sample, name == "grep")
     if shape not in ("diff", "search", "filelist", "json", "test"):
-        shape = "report" if pattern("report-tool").match(name) else "web" if pattern("web-tool").match(name) else shape
+        # a host's tool may come without its name ("other"): what it was asked for tells
+        report = pattern("report-tool").match(name) or name == "other" and "prompt" in (args or {})
+        web = pattern("web-tool").match(name) or name == "other" and {"url", "query"}.intersection(args or {})
+        shape = "report" if report else "web" if web else shape
     return _KIND_OF_SHAPE.get(shape or "other", "command"), shape or "other"
 
 
