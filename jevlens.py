@@ -119,7 +119,7 @@ class Settings:
                 data = data.get("variant", data)
                 values.update(_valid(cls, dict(data.get("config", {})), warn))
                 values.update({part: dict(data[part]) for part in ("prompts", "views") if part in data})
-            except (OSError, ValueError, TypeError, AttributeError) as error:
+            except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
                 warn(f"jevlens: JEV_LENS_VARIANT: ignored, {type(error).__name__}")
         return cls(**values)
 
@@ -200,8 +200,9 @@ def canonical(tool: str, args: Optional[Mapping[str, Any]]) -> Tuple[str, Dict[s
             if value is not None:
                 found[key] = value
     if isinstance(found.get("command"), (list, tuple)):
+        import shlex
         words = [str(word) for word in found["command"]]
-        found["command"] = words[-1] if len(words) == 3 and words[1] in ("-c", "-lc") else " ".join(words)
+        found["command"] = words[-1] if len(words) == 3 and words[1] in ("-c", "-lc") else shlex.join(words)
     span = found.get("view_range")
     if isinstance(span, (list, tuple)) and len(span) == 2 and all(isinstance(n, int) for n in span):
         found["offset"], found["limit"] = span[0], (span[1] - span[0] + 1 if span[1] >= span[0] else None)
@@ -280,9 +281,13 @@ class Memory:
                 self._grams[key] = (place, gram[0])
 
     def runs(self, doc: views.Doc) -> List[views.Known]:
-        """The runs of RUN or more counting lines of `doc` that the session was sent, in order, not overlapping."""
+        """The runs of RUN or more counting lines of `doc` that the session was sent, in order, not overlapping.
+
+        The first and the last line with something on it are never in them.
+        """
         if not self._grams:
             return []
+        edges = views.ends(doc)
         ids = self._line_ids(doc.bare, False)
         counting = [line for line, number in enumerate(ids) if number < 0 or number % 2]
         found: List[views.Known] = []
@@ -297,8 +302,9 @@ class Memory:
             label, old, numbers = self._results[hit[0]]
             size = _match(ids, start, old, hit[1])
             if sum(1 for number in ids[start:start + size] if number % 2) >= RUN:
-                place = numbers.label(hit[1], hit[1] + size)
-                found.append(views.Known(start, start + size, f"= {place} of {label}"))
+                first, last = max(start, edges[0] + 1), min(start + size, edges[1])
+                place = numbers.label(hit[1] + first - start, hit[1] + last - start)
+                found.append(views.Known(first, last, f"= {place} of {label}"))
                 free = start + size
         return found
 
@@ -1819,17 +1825,20 @@ class Lens:
         if not isinstance(output, str):
             return _full(output, "not-text")
         name, known = canonical(tool, args)
+        task, latest, said = (str(part or "") for part in (task, latest, said))
         session.hear(task, latest, said, known)
         doc = views.read(output, name, known)
         case = Case(task, latest, said, name, known, is_error, doc, session,
                     views.terms(task, latest, said, known))
         why = "learned" if learn else self._exempt(case)
-        seen = _full(output, why, doc) if why else self._shorten(case)
-        text = seen.text if not why else output
+        try:
+            seen = _full(output, why, doc) if why else self._shorten(case)
+        except Exception as error:  # a judge or a store that is down: the text goes out whole, and is learned
+            seen = _full(output, "fault: " + type(error).__name__, doc)
         kept = [line - 1 for line in seen.kept] if seen.id else None
         if why and is_view(output):
             case, kept = as_sent(case, self.store)
-        session.learn(case, text, kept)
+        session.learn(case, seen.text if not why else output, kept)
         return seen
 
     def _exempt(self, case: Case) -> str:
@@ -1845,7 +1854,7 @@ class Lens:
             return "recall"
         if is_view(doc.text):
             return "view"
-        if excluded(settings.exclude, case.tool, case.args):
+        if excluded(settings.exclude, case):
             return "excluded"
         return ""
 
@@ -1905,7 +1914,7 @@ class Lens:
     def _choose(self, case: Case) -> Tuple[str, str, Optional[List[int]], Dict[int, Any]]:
         """(view, reason, kept lines or None for all, pieces): steps 4 to 8."""
         doc, session = case.doc, case.session
-        if bounded(case):
+        if views.bounded(case.tool, case.args):
             return "full", "bounded", None, {}
         offered = views.candidates(doc, case.terms, session.names)
         if not offered:
@@ -1943,6 +1952,8 @@ class Lens:
         if len(blocks) < 2 or not (doc.kind == "code" and view.name in ("outline", "focus") or view.name == "sections"):
             return view.name, list(view.keep)
         need = list(choice.need or self.judge.need(case, blocks))
+        if len(need) != len(blocks):
+            raise JevlensError(f"{len(need)} answers for {len(blocks)} blocks")
         section = doc.kind != "code"
         if section and settings.section_floor and max(need, default=0.0) < settings.section_floor:
             return view.name, None
@@ -1958,16 +1969,13 @@ class Lens:
         """Leave out of `keep` what the session was sent; the first and the last non-blank line stay."""
         doc = case.doc
         found = []
-        ends = views.ends(doc)
         gone: Set[int] = set()
         kept = None if keep is None else set(keep)
         for run in case.session.memory.runs(doc):
-            start = ends[0] + 1 if run.start <= ends[0] < run.end else run.start  # blank lines around them stay, too
-            end = ends[1] if start <= ends[1] < run.end else run.end
-            inside = [line for line in range(start, end) if kept is None or line in kept]
-            if sum(len(doc.lines[line]) + 1 for line in inside) < RUN_GAIN or end - start < RUN:
+            inside = [line for line in range(run.start, run.end) if kept is None or line in kept]
+            if sum(len(doc.lines[line]) + 1 for line in inside) < RUN_GAIN or run.end - run.start < RUN:
                 continue
-            found.append(views.Known(start, end, run.note))
+            found.append(run)
             gone.update(inside)
         if not gone:
             return keep, []
@@ -2118,17 +2126,6 @@ def dropped_names(doc: views.Doc, view: views.View) -> Tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-BOUNDED = 400  # lines; what the agent asked for in so many lines or fewer loses no block
-
-
-def bounded(case: Case) -> bool:
-    """Whether the agent bounded this result itself: a limit of its read, or `head`, `tail`, `sed -n` in its command."""
-    limit = case.args.get("limit")
-    if case.tool == "read" and isinstance(limit, int):
-        return 0 < limit <= BOUNDED
-    return bool(case.doc.command) and views.bounded(case.tool, case.args)
-
-
 def is_recall(tool: str, args: Mapping[str, Any]) -> bool:
     """Whether this is our own recall: the tool, an MCP name that ends in it, or the shell command."""
     if tool == "recall" or (tool.endswith("__recall") and "lens" in tool):
@@ -2137,13 +2134,13 @@ def is_recall(tool: str, args: Mapping[str, Any]) -> bool:
     return "jevlens" in command and any(f"jevlens{mid} recall " in command for mid in ("", ".py"))
 
 
-def excluded(rules: str, tool: str, args: Mapping[str, Any]) -> bool:
-    """Whether a tool name or a path glob of JEV_LENS_EXCLUDE names this call."""
+def excluded(rules: str, case: Case) -> bool:
+    """Whether JEV_LENS_EXCLUDE names this call: the tool (our name or the host's), or a path that it shows."""
     if not rules:
         return False
     import fnmatch
-    path = str(args.get("path") or "")
-    return any(rule == tool or (path and fnmatch.fnmatchcase(path, rule))
+    paths = {str(case.args.get("path") or ""), *(item.path for item in case.doc.shown)} - {""}
+    return any(canonical(rule, None)[0] == case.tool or any(fnmatch.fnmatchcase(path, rule) for path in paths)
                for rule in (part.strip() for part in rules.split(",")) if rule)
 
 
@@ -2621,8 +2618,15 @@ def _shell_footer(seen: Seen) -> str:
 def write_text(text: str, stream: Any = None) -> None:
     """Write a text as the bytes it came from, without newline translation."""
     out = (stream or sys.stdout).buffer
-    out.write(text.encode("utf-8", "surrogateescape"))
-    out.flush()
+    try:
+        data = text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # half of a surrogate pair, from a program
+        data = text.encode("utf-8", "surrogatepass")
+    try:
+        out.write(data)
+        out.flush()
+    except BrokenPipeError:  # `| head` has read enough; the exit status stays what it is
+        os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
 
 
 def read_text(path: str) -> str:
@@ -2642,13 +2646,13 @@ def read_text(path: str) -> str:
 def cmd_see(args: Any) -> int:
     """Print a view of a file or of standard input."""
     text = read_text(args.file)
-    tool = args.tool or ("bash" if args.command or args.file == "-" else "read")
+    tool = canonical(args.tool or ("bash" if args.command or args.file == "-" else "read"), None)[0]
     call = {"command": args.command or ""} if tool == "bash" else {"path": "" if args.file == "-" else args.file}
     settings = replace(_settings(), code_policy="outline")  # a person asked for a view
     lens = Lens(args.judge, _own_store(settings), settings, footer=_shell_footer)
     seen = lens.see(text, tool, call, task=args.task or "")
     if args.json:
-        print(json.dumps({**seen._asdict(), "kept": _spans(seen.kept)}))
+        write_text(json.dumps({**seen._asdict(), "kept": _spans(seen.kept)}) + "\n")
     else:
         write_text(seen.text if seen.text.endswith("\n") or not seen.text else seen.text + "\n")
     return 0
@@ -2657,23 +2661,25 @@ def cmd_see(args: Any) -> int:
 def cmd_run(args: Any) -> int:
     """Run a command and print views of its output; the exit status is the command's."""
     import shlex
+    import signal
     import subprocess
-    command = [word for word in args.words if word != "--"] if args.words[:1] == ["--"] else args.words
+    command = args.words[1:] if args.words[:1] == ["--"] else args.words
     if not command:
-        raise JevlensError("run: no command: write `jevlens.py run -- CMD…`")
+        print("jevlens: run: no command: write `jevlens.py run -- CMD…`", file=sys.stderr)
+        return 2
+    settings = _settings()  # before the command runs: a mistake here must not cost its output
+    lens = Lens(args.judge, _own_store(settings), settings, remember=False, footer=_shell_footer)
+    before = signal.getsignal(signal.SIGINT)
+    # Ctrl-C is the command's, we wait for what it still says; a handler, unlike SIG_IGN, is not inherited by it
+    signal.signal(signal.SIGINT, before if before is signal.SIG_IGN else lambda *_: None)
     try:
         child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        outputs = child.communicate()
     except OSError as error:
         print(f"jevlens: run: {command[0]}: {error.strerror}", file=sys.stderr)
         return 127 if isinstance(error, FileNotFoundError) else 126
-    while True:
-        try:
-            outputs = child.communicate()
-            break
-        except KeyboardInterrupt:  # the child got the signal too: wait for what it still has to say
-            continue
-    settings = _settings()
-    lens = Lens(args.judge, _own_store(settings), settings, footer=_shell_footer)
+    finally:
+        signal.signal(signal.SIGINT, before)
     for data, stream in zip(outputs, (sys.stdout, sys.stderr)):
         text = data.decode("utf-8", "surrogateescape")
         call = {"command": shlex.join(command)}
@@ -2706,13 +2712,20 @@ def _spans(kept: Sequence[int]) -> str:
 def _print_rows(rows: Sequence[Mapping[str, Any]], as_json: bool, keys: str) -> int:
     """Rows as JSON, or the named keys of each in columns."""
     if as_json:
-        print(json.dumps(list(rows)))
+        write_text(json.dumps(list(rows)) + "\n")
         return 0
-    table = [[str(row.get(key, "")) for key in keys.split()] for row in rows]
+    table = [["".join(sign if sign.isprintable() else "?" for sign in str(row.get(key, ""))) for key in keys.split()]
+             for row in rows]
     widths = [max(map(len, column)) for column in zip(*table)]
-    print("\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in table)
-          or "nothing yet")
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in table]
+    write_text("\n".join(lines or ["nothing yet"]) + "\n")
     return 0
+
+
+def _when(at: Any) -> str:
+    """Local time of seconds since the epoch, "" for what is none."""
+    known = isinstance(at, (int, float)) and 0 < at < 1e11
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at)) if known else ""
 
 
 def cmd_list(args: Any) -> int:
@@ -2720,7 +2733,7 @@ def cmd_list(args: Any) -> int:
     store = _own_store(_settings())
     records = [record for record in map(store.get, store.ids()) if record]
     rows = [{**{key: record.get(key) for key in ("id", "at", "tool", "view", "session")},
-             "when": time.strftime("%Y-%m-%d %H:%M", time.localtime(float(record.get("at") or 0))),
+             "when": _when(record.get("at")),
              "tokens": tokens(unpack(record))} for record in records]
     return _print_rows(rows, args.json, "id when tokens view tool")
 
@@ -2734,10 +2747,10 @@ def cmd_decisions(args: Any) -> int:
 def cmd_stats(args: Any) -> int:
     """Sums over the log."""
     total = log_stats(_own_store(_settings()).events())
-    print(json.dumps(total) if args.json else
-          f"{total['shortened']} of {total['considered']} large results shortened, {total['saved']:,} tokens "
-          f"kept out ({total['share']:.0%} of them), {total['recalls']} recalls, Jev asked {total['asked']} times for "
-          f"${total['cost']:.4f}")
+    write_text((json.dumps(total) if args.json else
+                f"{total['shortened']} of {total['considered']} large results shortened, {total['saved']:,} tokens "
+                f"kept out ({total['share']:.0%} of them), {total['recalls']} recalls, Jev asked {total['asked']} times "
+                f"for ${total['cost']:.4f}") + "\n")
     return 0
 
 
@@ -2834,11 +2847,10 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     args = parser.parse_args(argv)
     try:
         return COMMANDS[args.name][0](args)
-    except (JevlensError, OSError) as error:
-        if isinstance(error, BrokenPipeError):  # `| head` has read enough
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-            return 0
-        print(f"jevlens: {args.name}: {error}", file=sys.stderr)
+    except KeyboardInterrupt:
+        return 130  # 128 + SIGINT, as shells say it
+    except (JevlensError, OSError, ValueError) as error:  # ValueError: a path that no system takes
+        print(f"jevlens: {'' if isinstance(error, JevlensError) else args.name + ': '}{error}", file=sys.stderr)
         return 1
 
 

@@ -5,25 +5,32 @@ Cases stand in tables whose keys are sentences. Fixtures are short real outputs;
 from __future__ import annotations
 
 import contextlib
+import copy
+import errno
 import gzip
 import hashlib
 import io
+import itertools
 import json
 import os
 import pathlib
+import re
+import shlex
+import signal
 import socket
 import stat
 import subprocess
 import sys
 import threading
 import time
-from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Sequence, Tuple, Union
 
 import pytest
 
 import bench
 import history
 import jevlens
+import views_regex
 from jevlens import (
     PROVIDERS, Answer, AnswerError, DeadlineError, JevlensError, RefusedError, RequestError, SystemOne, JevJudge,
     TransportError, build_request, choice, endpoint, noul, parse_answer, score
@@ -53,7 +60,7 @@ from jevlens import (
 # ================================================================ decide
 
 
-def says(view: str, full: float = 0.1, needs_full: float = 0.1, confidence: float = 1.0) -> jevlens.Choice:
+def judged(view: str, full: float = 0.1, needs_full: float = 0.1, confidence: float = 1.0) -> jevlens.Choice:
     """A judge's answer with this much of its probability on the full text."""
     rest = {} if view == "full" else {view: 1 - full}
     return jevlens.Choice(view, {"full": full, **rest}, needs_full, confidence)
@@ -65,68 +72,68 @@ OUTLINE_POLICY = {"code_policy": "outline"}
 
 # sentence -> (kind, answer, offered views, settings, blocks, the view that is sent, the rule that speaks)
 DECISIONS: dict[str, tuple[str, jevlens.Choice, Sequence[str], dict[str, Any], int, str, str]] = {
-    "code: a sure outline": ("code", says("outline", 0.1, 0.1, 0.8), CODE_VIEWS, {}, 9, "outline", "chosen"),
+    "code: a sure outline": ("code", judged("outline", 0.1, 0.1, 0.8), CODE_VIEWS, {}, 9, "outline", "chosen"),
     "code: an outline of what will be edited": (
-        "code", says("outline", 0.1, 0.7, 0.8), CODE_VIEWS, {}, 9, "full", "needs-full"),
-    "code: focus becomes outline": ("code", says("focus"), CODE_VIEWS, {}, 9, "outline", "focus-to-outline"),
+        "code", judged("outline", 0.1, 0.7, 0.8), CODE_VIEWS, {}, 9, "full", "needs-full"),
+    "code: focus becomes outline": ("code", judged("focus"), CODE_VIEWS, {}, 9, "outline", "focus-to-outline"),
     "code: focus becomes outline before the mass on full is weighed": (
-        "code", says("focus", 0.6, 0.1, 0.6), CODE_VIEWS, {}, 9, "outline", "focus-to-outline"),
-    "code: focus of what will be edited": ("code", says("focus", 0.1, 0.6), CODE_VIEWS, {}, 9, "full", "needs-full"),
+        "code", judged("focus", 0.6, 0.1, 0.6), CODE_VIEWS, {}, 9, "outline", "focus-to-outline"),
+    "code: focus of what will be edited": ("code", judged("focus", 0.1, 0.6), CODE_VIEWS, {}, 9, "full", "needs-full"),
     "code: focus stays focus where no outline is offered": (
-        "code", says("focus"), ("focus", "head_tail"), {}, 9, "focus", "chosen"),
-    "code: most of the mass on full": ("code", says("outline", 0.6), CODE_VIEWS, {}, 9, "full", "full-mass"),
-    "code: some of the mass on full": ("code", says("outline", 0.4), CODE_VIEWS, {}, 9, "outline", "chosen"),
+        "code", judged("focus"), ("focus", "head_tail"), {}, 9, "focus", "chosen"),
+    "code: most of the mass on full": ("code", judged("outline", 0.6), CODE_VIEWS, {}, 9, "full", "full-mass"),
+    "code: some of the mass on full": ("code", judged("outline", 0.4), CODE_VIEWS, {}, 9, "outline", "chosen"),
     "code: less confident than asked for": (
-        "code", says("outline", 0.1, 0.1, 0.2), CODE_VIEWS, {"min_confidence": 0.4}, 9, "full", "low-confidence"),
+        "code", judged("outline", 0.1, 0.1, 0.2), CODE_VIEWS, {"min_confidence": 0.4}, 9, "full", "low-confidence"),
     "code: exactly as confident as asked for": (
-        "code", says("outline", 0.1, 0.1, 0.4), CODE_VIEWS, {"min_confidence": 0.4}, 9, "outline", "chosen"),
+        "code", judged("outline", 0.1, 0.1, 0.4), CODE_VIEWS, {"min_confidence": 0.4}, 9, "outline", "chosen"),
     "no confidence is asked for by default": (
-        "code", says("outline", 0.1, 0.1, 0.0), CODE_VIEWS, {}, 9, "outline", "chosen"),
-    "code: a view that was not offered": ("code", says("sample"), CODE_VIEWS, {}, 9, "full", "not-offered"),
-    "code: full, although its mass is small": ("code", says("full", 0.4), CODE_VIEWS, {}, 9, "full", "chose-full"),
-    "nothing offered": ("data", says("sample"), (), {}, 0, "full", "not-offered"),
+        "code", judged("outline", 0.1, 0.1, 0.0), CODE_VIEWS, {}, 9, "outline", "chosen"),
+    "code: a view that was not offered": ("code", judged("sample"), CODE_VIEWS, {}, 9, "full", "not-offered"),
+    "code: full, although its mass is small": ("code", judged("full", 0.4), CODE_VIEWS, {}, 9, "full", "chose-full"),
+    "nothing offered": ("data", judged("sample"), (), {}, 0, "full", "not-offered"),
     "code takes the lower of the two gates, here the general one": (
-        "code", says("outline", 0.1, 0.45), CODE_VIEWS, {"needs_full_above": 0.4}, 9, "full", "needs-full"),
+        "code", judged("outline", 0.1, 0.45), CODE_VIEWS, {"needs_full_above": 0.4}, 9, "full", "needs-full"),
     "code takes the lower of the two gates, here its own": (
-        "code", says("outline", 0.1, 0.45), CODE_VIEWS, {"code_needs_full_above": 0.4}, 9, "full", "needs-full"),
+        "code", judged("outline", 0.1, 0.45), CODE_VIEWS, {"code_needs_full_above": 0.4}, 9, "full", "needs-full"),
     "prose does not know the gate of code": (
-        "prose", says("outline", 0.1, 0.45), ("outline",), {"code_needs_full_above": 0.4}, 9, "outline", "chosen"),
+        "prose", judged("outline", 0.1, 0.45), ("outline",), {"code_needs_full_above": 0.4}, 9, "outline", "chosen"),
     "command: full but not needed is sections": (
-        "command", says("full", 0.7, 0.3, 0.6), COMMAND_VIEWS, {}, 9, "sections", "sections-policy"),
-    "command: full and needed": ("command", says("full", 0.7, 0.8, 0.6), COMMAND_VIEWS, {}, 9, "full", "needs-full"),
+        "command", judged("full", 0.7, 0.3, 0.6), COMMAND_VIEWS, {}, 9, "sections", "sections-policy"),
+    "command: full and needed": ("command", judged("full", 0.7, 0.8, 0.6), COMMAND_VIEWS, {}, 9, "full", "needs-full"),
     "command: signals below its higher gate": (
-        "command", says("signals", 0.05, 0.6), COMMAND_VIEWS, {}, 9, "signals", "chosen"),
+        "command", judged("signals", 0.05, 0.6), COMMAND_VIEWS, {}, 9, "signals", "chosen"),
     "command: signals above its gate": (
-        "command", says("signals", 0.05, 0.66), COMMAND_VIEWS, {}, 9, "full", "needs-full"),
+        "command", judged("signals", 0.05, 0.66), COMMAND_VIEWS, {}, 9, "full", "needs-full"),
     "command: full where no sections are offered": (
-        "command", says("full", 0.7, 0.3), ("signals", "head_tail"), {}, 0, "full", "full-mass"),
+        "command", judged("full", 0.7, 0.3), ("signals", "head_tail"), {}, 0, "full", "full-mass"),
     "command: the policy `gate` lets full stand": (
-        "command", says("full", 0.7, 0.3), COMMAND_VIEWS, {"command_policy": "gate"}, 9, "full", "full-mass"),
+        "command", judged("full", 0.7, 0.3), COMMAND_VIEWS, {"command_policy": "gate"}, 9, "full", "full-mass"),
     "listing: sections are a policy of commands only": (
-        "listing", says("full", 0.7, 0.3), ("sections",), {}, 9, "full", "full-mass"),
+        "listing", judged("full", 0.7, 0.3), ("sections",), {}, 9, "full", "full-mass"),
     "the policy `outline` needs no judge": (
-        "code", says("full", 0.9, 0.9), CODE_VIEWS, OUTLINE_POLICY, 2, "outline", "outline-policy"),
+        "code", judged("full", 0.9, 0.9), CODE_VIEWS, OUTLINE_POLICY, 2, "outline", "outline-policy"),
     "the policy `outline` without blocks to put back": (
-        "code", says("outline"), CODE_VIEWS, OUTLINE_POLICY, 1, "full", "no-blocks"),
+        "code", judged("outline"), CODE_VIEWS, OUTLINE_POLICY, 1, "full", "no-blocks"),
     "the policy `outline` without an outline uses the gates": (
-        "code", says("head_tail", 0.1, 0.6), ("head_tail",), OUTLINE_POLICY, 9, "full", "needs-full"),
+        "code", judged("head_tail", 0.1, 0.6), ("head_tail",), OUTLINE_POLICY, 9, "full", "needs-full"),
     "the policy `outline` is for code only": (
-        "prose", says("outline", 0.9, 0.9), ("outline", "head_tail"), OUTLINE_POLICY, 9, "full", "needs-full"),
-    "needs-full exactly at the gate": ("code", says("outline", 0.1, 0.5), CODE_VIEWS, {}, 9, "outline", "chosen"),
+        "prose", judged("outline", 0.9, 0.9), ("outline", "head_tail"), OUTLINE_POLICY, 9, "full", "needs-full"),
+    "needs-full exactly at the gate": ("code", judged("outline", 0.1, 0.5), CODE_VIEWS, {}, 9, "outline", "chosen"),
     "needs-full at the gate but for floating point": (
-        "code", says("outline", 0.1, 0.1 + 0.2 + 0.2), CODE_VIEWS, {}, 9, "outline", "chosen"),
+        "code", judged("outline", 0.1, 0.1 + 0.2 + 0.2), CODE_VIEWS, {}, 9, "outline", "chosen"),
     "needs-full just above the gate": (
-        "code", says("outline", 0.1, 0.500002), CODE_VIEWS, {}, 9, "full", "needs-full"),
+        "code", judged("outline", 0.1, 0.500002), CODE_VIEWS, {}, 9, "full", "needs-full"),
     "needs-full exactly at the gate of commands": (
-        "command", says("full", 0.7, 0.65), COMMAND_VIEWS, {}, 9, "sections", "sections-policy"),
+        "command", judged("full", 0.7, 0.65), COMMAND_VIEWS, {}, 9, "sections", "sections-policy"),
     "needs-full just above the gate of commands": (
-        "command", says("full", 0.7, 0.650002), COMMAND_VIEWS, {}, 9, "full", "needs-full"),
-    "half of the mass on full": ("code", says("outline", 0.5), CODE_VIEWS, {}, 9, "outline", "chosen"),
-    "just over half of the mass on full": ("code", says("outline", 0.500002), CODE_VIEWS, {}, 9, "full", "full-mass"),
+        "command", judged("full", 0.7, 0.650002), COMMAND_VIEWS, {}, 9, "full", "needs-full"),
+    "half of the mass on full": ("code", judged("outline", 0.5), CODE_VIEWS, {}, 9, "outline", "chosen"),
+    "just over half of the mass on full": ("code", judged("outline", 0.500002), CODE_VIEWS, {}, 9, "full", "full-mass"),
     "needs-full is not a number": (
-        "data", says("sample", 0.1, float("nan")), ("sample",), {}, 0, "full", "needs-full"),
+        "data", judged("sample", 0.1, float("nan")), ("sample",), {}, 0, "full", "needs-full"),
     "the mass on full is not a number": (
-        "data", says("sample", float("nan")), ("sample",), {}, 0, "full", "full-mass"),
+        "data", judged("sample", float("nan")), ("sample",), {}, 0, "full", "full-mass"),
 }  # fmt: skip
 
 
@@ -146,7 +153,7 @@ def test_decide_never_names_a_view_that_was_not_offered() -> None:
                 for view in ("full", "outline", "focus", "sections", "signals", "nonsense"):
                     for full in values:
                         for needs in values:
-                            sent = jevlens.decide(kind, says(view, full, needs), offered, settings, 3).view
+                            sent = jevlens.decide(kind, judged(view, full, needs), offered, settings, 3).view
                             assert sent == "full" or sent in offered
 
 
@@ -154,6 +161,786 @@ def test_decide_never_names_a_view_that_was_not_offered() -> None:
 
 
 # ================================================================ the lens
+
+
+@pytest.fixture(autouse=True)
+def no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every test starts from the defaults: no setting, no key, and no data directory of the person who runs it."""
+    for name in list(os.environ):
+        if name.startswith(("JEV_LENS_", "TYPESAFE_")):
+            monkeypatch.delenv(name)
+
+
+STEP = '''def step_{n}(value, rate=0.1):
+    """Step {n} of the bill."""
+    total = 0
+    for part in range(value):
+        total += part * rate
+        if part % 2:
+            continue
+        total += rate
+    if total > {n}:
+        total -= {n}
+    while total > 1000:
+        total /= 2
+    if not total:
+        return 0
+    return value * {n}
+'''
+MODULE = '"""A shop."""\nimport math\n\n\n' + "\n\n".join(STEP.format(n=n) for n in range(40))
+PLAIN_LENS = jevlens.Settings()
+OUTLINE_LENS = jevlens.Settings(code_policy="outline")
+READ_SHOP = ("read", {"path": "shop.py"})
+LINES = MODULE.split("\n")
+NUMBERED_SHOP = "\n".join(f"{n:6}\t{line}" for n, line in enumerate(LINES, 1))
+
+
+class Fixed:
+    """A judge with one answer: a view, and P(needed) for every block, or by name."""
+
+    def __init__(self, view: str, need: Any = 0.1, needs_full: float = 0.1, full: float = 0.1) -> None:
+        self.answer = jevlens.Choice(view, {"full": full, view: 1 - full}, needs_full)
+        self.p = need
+        self.offered: list[str] = []
+        self.blocks: list[str] = []
+
+    def choose(self, case: jevlens.Case, offered: Sequence[Any], blocks: Sequence[Any]) -> jevlens.Choice:
+        self.offered = [view.name for view in offered]
+        return self.answer
+
+    def need(self, case: jevlens.Case, blocks: Sequence[Any]) -> list[float]:
+        self.blocks = [block.name for block in blocks]
+        if isinstance(self.p, Exception):
+            raise self.p
+        return [self.p if isinstance(self.p, float) else self.p.get(block.name, 0.1) for block in blocks]
+
+
+def unmark(label: str) -> int:
+    """How many lines a marker's label stands for: `7,9-12 +2` is 7."""
+    count = 0
+    for part in label.replace(" +", ",+").split(","):
+        low, _, high = part.partition("-")
+        count += int(part) if part.startswith("+") else int(high or low) - int(low) + 1
+    return count
+
+
+def body_of(seen: jevlens.Seen) -> list[str]:
+    """The lines of a view without its footer."""
+    text, gap, footer = seen.text.rpartition("\n\n")
+    assert gap and footer.startswith("[jevlens ") and footer.endswith("]"), seen.text[-300:]
+    return text.split("\n")
+
+
+def shown_as(line: str, text: str, seen: jevlens.Seen, whole: bool) -> bool:
+    """Whether `text` is an allowed form of a kept line: exact, without its printed number, tidied, or in pieces."""
+    if whole:
+        return text == line or bool(re.match(r" {0,8}\d+(?:\t|→|\| |│ |: |:)", line)) and line.endswith(text)
+    if len(line) > 1000 and "chars⋯" in text:
+        parts = re.split(r"⋯(\d+) chars⋯", text)
+        cut = sum(int(size) for size in parts[1::2])
+        return cut + sum(map(len, parts[::2])) == len(line) and all(part in line for part in parts[::2])
+    return seen.kind not in ("code", "prose") and text == views_regex.tidy(line)
+
+
+def check(output: str, seen: jevlens.Seen, lens: jevlens.Lens) -> None:
+    """What holds for any output: own lines in order, nothing unaccounted for, the ends kept, all of it stored."""
+    lines = output.split("\n")
+    everything = tuple(range(1, len(lines) + 1))
+    assert (seen.total, seen.tokens_before) == (len(lines), -(-len(output) // 4))
+    assert seen.tokens_after == -(-len(seen.text) // 4) and seen.reason
+    if seen.view == "full":
+        assert seen.text is output and (seen.kept, seen.id) == (everything, "")
+        return
+    assert seen.tokens_after <= 0.95 * seen.tokens_before and seen.text.strip()
+    if seen.view == "thin":
+        assert (seen.kept, seen.id) == (everything, "")
+        pairs = zip(lines, seen.text.split("\n"))
+        assert all(shown_as(line, text, seen, True) for line, text in pairs)
+        assert seen.text.count("\n") == output.count("\n")
+        return
+    assert lens.original(seen.id) == output
+    at = 0
+    shown = set()
+    for text in body_of(seen):
+        if text.startswith("⋯ "):
+            at += unmark(text[2:].split(" = ")[0])
+            continue
+        assert shown_as(lines[at], text, seen, at + 1 in seen.kept), (at + 1, lines[at], text)
+        shown.add(at + 1)
+        at += 1
+    assert at == len(lines)
+    assert shown >= set(seen.kept) and seen.kept == tuple(sorted(set(seen.kept)))
+    solid = [n for n, line in enumerate(lines, 1) if line.strip()] or [min(shown)]
+    assert {solid[0], solid[-1]} <= shown
+
+
+# sentence -> (output, tool, arguments): one of each kind, none of them small
+OUTPUTS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "code that was read": (MODULE, *READ_SHOP),
+    "code with numbers, as cat -n prints it": (NUMBERED_SHOP, "bash", {"command": "cat -n shop.py"}),
+    "code with arrows, as Claude Code prints it": (
+        NUMBERED_SHOP.replace("\t", "→"), "Read", {"file_path": "/w/shop.py"}),
+    "a part of a file": (
+        "\n".join(LINES[300:600]), "bash", {"command": "sed -n '301,900p' shop.py"}),
+    "code with CRLF": (MODULE.replace("\n", "\r\n"), *READ_SHOP),
+    "code with blank lines at both ends": ("\n\n \n" + MODULE + "\n\t\n\n", *READ_SHOP),
+    "prose": (
+        "\n\n".join(f"## Part {n}\n\n{'The words of this part say little. ' * 8}" for n in range(40)),
+        "read", {"path": "README.md"}),
+    "settings": (
+        "\n".join(f"[part{n}]\nkey_{n} = {n}\nname = \"value {n}\"\n" for n in range(200)),
+        "read", {"path": "settings.toml"}),
+    "JSON on one line": (
+        json.dumps([{"id": n, "name": f"row {n}"} for n in range(900)]), "bash", {"command": "curl x"}),
+    "JSON, indented": (
+        json.dumps({f"key_{n}": {"id": n, "tags": ["a", "b"]} for n in range(200)}, indent=2),
+        "read", {"path": "data.json"}),
+    "a table": (
+        "day,rain,wind\n" + "\n".join(f"2026-01-{n % 28 + 1:02},{n % 7},{n % 13}" for n in range(900)),
+        "read", {"path": "weather.csv"}),
+    "a search": (
+        "\n".join(f"src/part{n // 9}.py:{n * 3 + 1}:    total = step_{n}(value)" for n in range(300)),
+        "grep", {"pattern": "step_", "path": "src"}),
+    "a list of files": (
+        "\n".join(f"./src/part{n // 30}/file_{n}.py" for n in range(600)), "bash", {"command": "find . -name '*.py'"}),
+    "a diff": (
+        "".join(
+            f"diff --git a/f{n}.py b/f{n}.py\nindex 1..2 100644\n--- a/f{n}.py\n+++ b/f{n}.py\n@@ -1,3 +1,3 @@\n a\n"
+            f"-old_{n}\n+new_{n}\n b\n" + " same\n" * 9 for n in range(60)),
+        "bash", {"command": "git diff"}),
+    "a test run": (
+        "=" * 80 + "\n" + "".join(f"tests/test_a.py::test_{n} PASSED [ {n // 4}%]\n" for n in range(380))
+        + "=" * 30 + " 380 passed in 3.21s " + "=" * 30 + "\n",
+        "bash", {"command": "pytest -v"}),
+    "a log with one rare line": (
+        "".join(f"2026-11-30 12:{n // 60:02}:{n % 60:02} worker {n % 4}: job {n} done in {n % 9} ms\n" + (
+            "2026-11-30 12:05:00 disk quota reached on volume b\n" if n == 300 else "") for n in range(600)),
+        "bash", {"command": "docker logs web"}),
+    "one very wide line among short ones": (
+        "start\n" + ",".join(f"cell {n}" for n in range(9000)) + "\nend\n", "bash", {"command": "cat wide.txt"}),
+    "one wide line of one letter": ("x" * 50_000, "bash", {"command": "x"}),
+    "nothing but blanks": (" \n" * 5000, "bash", {"command": "x"}),
+    "nothing but line ends": ("\n" * 9000, "bash", {"command": "x"}),
+    "a web page": (
+        "<html><head><title>t</title></head><body>\n" + "".join(f"<p>Part {n}</p>\n<br>\n" for n in range(400)),
+        "web_fetch", {"url": "https://example.org"}),
+    "bytes that were not UTF-8": ("".join(f"caf\udce9 {n} \udcff\n" for n in range(900)), "bash", {"command": "x"}),
+    "colours of a terminal": (
+        "".join(f"\x1b[32mok\x1b[0m {n} \x1b[2K\r\n" for n in range(600)), "bash", {"command": "x"}),
+    "other scripts": ("".join(f"строка {n} 行 😀 שורה\n" for n in range(600)), "tool_of_mine", {"q": "x"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("sentence", OUTPUTS)
+def test_see_keeps_its_promises(sentence: str) -> None:
+    output, tool, args = OUTPUTS[sentence]
+    for settings in (PLAIN_LENS, OUTLINE_LENS):
+        for footer in (None, lambda seen: f"[jevlens {seen.id}]"):
+            lens = jevlens.Lens("local", settings=settings, footer=footer)
+            check(output, lens.see(output, tool, args, task="mend step_7", latest="round the total"), lens)
+            check(output, lens.see(output, tool, args, task="mend step_7", latest="round the total"), lens)
+
+
+VIEWS = ("outline", "focus", "signals", "testlog", "tree", "matches", "log", "sections", "sample", "head_tail")
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_see_keeps_its_promises_in_every_view_that_a_judge_may_choose(view: str) -> None:
+    offered = 0
+    for sentence, (output, tool, args) in OUTPUTS.items():
+        for need in (0.1, 0.4, 0.9):
+            judge = Fixed(view, need)
+            lens = jevlens.Lens(judge, settings=PLAIN_LENS)
+            seen = lens.see(output, tool, args, task="mend step_7")
+            check(output, seen, lens)
+            assert not seen.reason.startswith(("fault", "judge")), sentence
+            offered += view in judge.offered
+    assert offered or view == "testlog"  # nothing failed in these outputs
+
+
+def test_a_view_numbers_lines_as_its_reader_sees_them() -> None:
+    for output, tool, args, first in (
+        (MODULE, *READ_SHOP, 1),
+        (NUMBERED_SHOP, "bash", {"command": "cat -n shop.py"}, 1),
+        ("\n".join(LINES[300:]), "bash", {"command": "sed -n '301,900p' shop.py"}, 301),
+        ("\n".join(LINES[300:]), "read", {"path": "shop.py", "offset": 301}, 301),
+    ):
+        lens = jevlens.Lens("local", settings=OUTLINE_LENS)
+        seen = lens.see(output, tool, args)
+        marks = [text[2:] for text in body_of(seen) if text.startswith("⋯ ")]
+        low, high = map(int, marks[0].split("-"))
+        answer = lens.recall(seen.id, lines=marks[0]).split("\n")[1:]
+        assert [text.split("│ ")[-1].split("\t")[-1] for text in answer] == LINES[low - 1:high]
+        assert low >= first
+        together = lens.recall(seen.id, lines=",".join(marks)).split("\n")[1:]
+        assert len(together) == min(400, sum(map(unmark, marks)))
+
+
+LARGE_EDIT = "The file was edited.\n" + MODULE
+PLAIN = {"path": "shop.py"}
+
+# sentence -> (output, tool, arguments, settings, the reason why the very same object comes back)
+UNCHANGED: dict[str, tuple[Any, str, dict[str, Any], dict[str, Any], str]] = {
+    "one character below the gate": ("x\n" * 2398, "bash", {}, {}, "small"),
+    "an empty output": ("", "bash", {}, {}, "small"),
+    "the agent's own edit": (LARGE_EDIT, "edit", {"path": "shop.py", "old": "a", "new": "b"}, {}, "own-edit"),
+    "the agent's own edit, by another name": (
+        LARGE_EDIT, "str_replace_based_edit_tool", {"command": "str_replace", "path": "a.py"}, {}, "own-edit"),
+    "the agent's own patch": (LARGE_EDIT, "apply_patch", {"input": "*** Begin Patch"}, {}, "own-edit"),
+    "the agent's own new file": (LARGE_EDIT, "Write", {"file_path": "a.py", "content": "x"}, {}, "own-edit"),
+    "a new file by the one editor tool": (LARGE_EDIT, "str_replace_editor", {"command": "create"}, {}, "own-edit"),
+    "our own recall, a tool": (MODULE, "recall", {"id": "r0123456789a"}, {}, "recall"),
+    "our own recall, over MCP": (MODULE, "mcp__jevlens__recall", {"id": "r0123456789a"}, {}, "recall"),
+    "our own recall, a shell command": (
+        MODULE, "Bash", {"command": "cd /w && python3 -E -s jevlens.py recall r0123456789a --raw"}, {}, "recall"),
+    "our own recall, installed": (MODULE, "bash", {"command": "jevlens recall r0123456789a"}, {}, "recall"),
+    "a tool that is excluded": (MODULE, "Read", {"file_path": "a.py"}, {"exclude": "write, read"}, "excluded"),
+    "a tool that is excluded by the host's name": (
+        MODULE, "Read", {"file_path": "a.py"}, {"exclude": "Read"}, "excluded"),
+    "an unknown tool that is excluded": (MODULE, "mcp__db__query", {}, {"exclude": "mcp__db__query"}, "excluded"),
+    "a path that is excluded": (
+        MODULE, "read", {"path": "secret/a.py"}, {"exclude": "secret/*"}, "excluded"),
+    "a displayed path that is excluded": (
+        MODULE, "bash", {"command": "cat secret/a.py"}, {"exclude": "*.rb,secret/*"}, "excluded"),
+    "nothing is done at all": (MODULE, "read", PLAIN, {"disabled": True}, "disabled"),
+    "nothing is done before the first send": (MODULE, "read", PLAIN, {"presend": False}, "disabled"),
+    "a read that the agent bounded": (MODULE, "read", {"path": "shop.py", "offset": 1, "limit": 400}, {}, "bounded"),
+    "a display that the agent bounded": (MODULE, "bash", {"command": "sed -n '10,400p' shop.py"}, {}, "bounded"),
+    "an end that the agent bounded": (MODULE, "bash", {"command": "make 2>&1 | tail -300"}, {}, "bounded"),
+    "what is not text": (b"x" * 9000, "bash", {}, {}, "not-text"),
+    "nothing": (None, "bash", {}, {}, "not-text"),
+    "content parts": ([{"type": "text", "text": MODULE}], "bash", {}, {}, "not-text"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("sentence", UNCHANGED)
+def test_the_same_object_comes_back(sentence: str) -> None:
+    output, tool, args, settings, reason = UNCHANGED[sentence]
+    lens = jevlens.Lens(Fixed("outline"), settings=jevlens.Settings(**settings))
+    seen = lens.see(output, tool, args, task="mend it")
+    assert seen.text is output
+    assert (seen.view, seen.id, seen.reason) == ("full", "", reason)
+    assert lens.store.ids() == []
+    if isinstance(output, str):
+        check(output, seen, lens)
+
+
+def test_the_size_gate_counts_characters() -> None:
+    for size, small in ((4796, True), (4797, False), (4800, False)):
+        assert (jevlens.Lens("local").see("x" * size, "bash", {}).reason == "small") == small
+    assert jevlens.Lens("local", settings=jevlens.Settings(min_tokens=0)).see("x", "bash", {}).reason != "small"
+
+
+def broken(*_: Any) -> Any:
+    raise RuntimeError("down")
+
+
+class Down:
+    """A store or a judge of which one method fails."""
+
+    def __init__(self, method: str, answer: Any = None) -> None:
+        self.records: dict[str, Any] = {}
+        setattr(self, method, broken if answer is None else lambda *_: answer)
+
+    def put(self, id: str, record: Any) -> None:
+        self.records[id] = record
+
+    def get(self, id: str) -> Any:
+        return self.records.get(id)
+
+    def ids(self) -> list[str]:
+        return list(self.records)
+
+    def choose(self, *_: Any) -> Any:
+        return jevlens.Choice("outline", {"full": 0.1, "outline": 0.9}, 0.1)
+
+    def need(self, case: Any, blocks: Sequence[Any]) -> Any:
+        return [0.1] * len(blocks)
+
+
+# sentence -> (judge, store, footer, arguments of see): each fault costs the view and nothing else
+SEE_FAULTS: dict[str, tuple[Any, Any, Any, dict[str, Any]]] = {
+    "a judge that is down": (Down("choose"), None, None, {}),
+    "a judge that says nothing": (Down("choose", ()), None, None, {}),
+    "a judge that fails at the second step": (Down("need"), None, None, {}),
+    "a judge that answers for one block of many": (Down("need", [0.9]), None, None, {}),
+    "a judge with answers that are no numbers": (Down("need", ["yes"] * 41), None, None, {}),
+    "a store that cannot be written": (Fixed("outline"), Down("put"), None, {}),
+    "a store that cannot be read": (Fixed("outline"), Down("get"), None, {}),
+    "a footer that fails": (Fixed("outline"), None, broken, {}),
+    "a store below a file": (Fixed("outline"), __file__, None, {}),
+}
+
+
+@pytest.mark.parametrize("sentence", SEE_FAULTS)
+def test_see_never_raises(sentence: str) -> None:
+    judge, store, footer, more = SEE_FAULTS[sentence]
+    lens = jevlens.Lens(judge, store, PLAIN_LENS, footer=footer)
+    for _ in range(2):
+        seen = lens.see(MODULE, *READ_SHOP, **more)
+        assert seen.text is MODULE and seen.view == "full" and seen.reason.startswith(("fault: ", "judge: "))
+    assert lens.session.results == 2
+
+
+# sentence -> arguments of see that a careless host may give
+ODD_CALLS: dict[str, dict[str, Any]] = {
+    "nothing at all": {"tool": None, "args": None, "task": None, "latest": None, "said": None, "is_error": None},
+    "arguments that are no mapping": {"tool": "read", "args": ["shop.py"]},
+    "arguments as JSON text": {"tool": "bash", "args": '{"command": "ls"}'},
+    "values of other types": {"tool": "read", "args": {"path": 7, "offset": "x", "limit": [], "view_range": ["a", 2]}},
+    "keys that are no strings": {"tool": "bash", "args": {1: 2, None: 3, "command": None}},
+    "a command of words": {"tool": "shell", "args": {"command": ["bash", "-lc", "cat shop.py"]}},
+    "a command of other things": {"tool": "bash", "args": {"command": {"a": 1}}},
+    "a tool that is no name": {"tool": 5, "args": {}},
+    "a tool name of 100,000 letters": {"tool": "x" * 100_000, "args": {"command": "y" * 100_000}},
+    "messages of other types": {"tool": "bash", "args": {}, "task": [{"text": "x"}], "latest": 5, "said": b"x"},
+    "arguments that JSON cannot hold": {"tool": "mine", "args": {"when": object(), "set": {1, 2}, "bytes": b"x"}},
+    "numbers that are no numbers": {"tool": "read", "args": {"path": "a.py", "offset": float("nan"), "limit": -1}},
+    "a range the wrong way round": {"tool": "view", "args": {"path": "a.py", "view_range": [50, 10]}},
+    "a range to the end": {"tool": "view", "args": {"path": "a.py", "view_range": [50, -1]}},
+    "huge numbers": {"tool": "read", "args": {"path": "a.py", "offset": 10**30, "limit": 10**30}},
+    "surrogates everywhere": {"tool": "\ud800", "args": {"command": "\udfff"}, "task": "\ud83d", "said": "\udc00"},
+}
+
+
+@pytest.mark.parametrize("sentence", ODD_CALLS)
+def test_see_of_a_careless_call(sentence: str, tmp_path: pathlib.Path) -> None:
+    for output in (MODULE, OUTPUTS["a log with one rare line"][0]):
+        lens = jevlens.Lens("local", tmp_path, OUTLINE_LENS)
+        seen = lens.see(output, **ODD_CALLS[sentence])
+        check(output, seen, lens)
+        assert not seen.reason.startswith("fault")
+        if seen.id:
+            assert jevlens.DirectoryStore(tmp_path).get(seen.id)["id"] == seen.id  # type: ignore[index]
+
+
+def test_arguments_that_hold_themselves_cost_the_view_and_nothing_else() -> None:
+    args: dict[str, Any] = {"command": "x"}
+    args["self"] = args
+    assert jevlens.Lens("local").see(MODULE, "bash", args).text is MODULE
+
+
+# sentence -> (P(needed) of every block, settings, view, is the body of step_7 there, reason)
+SECOND_STEPS: dict[str, tuple[Any, dict[str, Any], str, bool, str]] = {
+    "no block is needed": (0.1, {}, "relevant", False, "chosen"),
+    "a block at the threshold is not put back": (0.5, {}, "relevant", False, "chosen"),
+    "a block just above the threshold is": (0.501, {"min_tokens": 100}, "full", True, "relevant-is-nearly-full"),
+    "a lower threshold": (0.4, {"expand_above": 0.3}, "full", True, "relevant-is-nearly-full"),
+    "one block of many": ({"step_7": 0.9}, {}, "relevant", True, "chosen"),
+}
+
+
+@pytest.mark.parametrize("sentence", SECOND_STEPS)
+def test_the_second_step_puts_needed_blocks_back(sentence: str) -> None:
+    need, settings, view, there, reason = SECOND_STEPS[sentence]
+    judge = Fixed("outline", need)
+    lens = jevlens.Lens(judge, settings=jevlens.Settings(**settings))
+    seen = lens.see(MODULE, *READ_SHOP)
+    check(MODULE, seen, lens)
+    assert (seen.view, seen.reason) == (view, reason)
+    assert ("    return value * 7" in seen.text.split("\n")) == there
+    assert judge.blocks.count("step_7") == 1
+    assert "import math" in seen.text  # a short header stays
+
+
+def test_blocks_that_are_named_or_hit_are_put_back_without_asking() -> None:
+    def body(n: int, **more: Any) -> bool:
+        lens = jevlens.Lens(Fixed("outline"), settings=PLAIN_LENS)
+        for call in more.pop("before", ()):
+            lens.see(*call)
+        return f"    return value * {n}\n" in lens.see(MODULE, *READ_SHOP, **more).text
+
+    line = LINES.index("    return value * 11") - 2
+    trace = f'Traceback (most recent call last):\n  File "/w/shop.py", line {line}, in step_11\n    x\nValueError: no'
+    assert not body(11)
+    assert body(11, task="Why is step_11 wrong?")
+    assert body(11, task="Fix the bill.", latest="look at step_11")
+    assert body(11, said="I will open step_11 now.")
+    assert body(11, before=[(trace, "bash", {"command": "python shop.py"})])
+    assert body(11, before=[(f"shop.py:{line}:    total", "grep", {"pattern": "total"})])
+    assert not body(12, before=[(trace, "bash", {"command": "python shop.py"})])
+
+
+def test_a_section_floor_sends_everything_when_nobody_could_tell() -> None:
+    output, tool, args = OUTPUTS["a search"]
+    for need, view in ((0.29, "full"), (0.3, "relevant"), (0.31, "relevant")):
+        judge = Fixed("sections", need)
+        seen = jevlens.Lens(judge, settings=PLAIN_LENS).see(output, tool, args)
+        if "sections" in judge.offered:
+            assert (seen.view, seen.reason) == (view, "floor" if view == "full" else "chosen")
+
+
+def test_code_without_blocks_to_put_back_goes_out_whole() -> None:
+    flat = "\n".join(f"alpha_{n}: int = {n}; beta_{n} = 'x{n}'" for n in range(400))
+    for settings in (PLAIN_LENS, OUTLINE_LENS):
+        judge = Fixed("outline")
+        seen = jevlens.Lens(judge, settings=settings).see(flat, "read", {"path": "a.py"})
+        assert seen.view == "full" or len(judge.blocks) >= 2
+
+
+# ---- what the session knows
+
+
+def replies(*calls: Any, **options: Any) -> list[jevlens.Seen]:
+    """What one lens sends for these (output, tool, args), checked."""
+    lens = jevlens.Lens("local", **{"settings": PLAIN_LENS, **options})
+    found = []
+    for output, tool, args in calls:
+        found.append(lens.see(output, tool, args, task="mend the bill"))
+        check(output, found[-1], lens)
+    return found
+
+
+def test_lines_that_the_session_was_sent_are_not_sent_again() -> None:
+    first, second = replies((MODULE, *READ_SHOP), (MODULE, "bash", {"command": "cat shop.py"}))
+    assert first.view == "full" and second.view == "memory"
+    assert second.text.split("\n")[:3] == [
+        '"""A shop."""', f"⋯ 2-{len(LINES) - 2} = 2-{len(LINES) - 2} of read shop.py", "    return value * 39"]
+    assert second.kept == (1, len(LINES) - 1, len(LINES)) and second.tokens_after < 60
+
+
+def test_a_reread_after_an_edit_sends_the_changed_lines_only() -> None:
+    changed = MODULE.replace("return value * 11", "return round(value * 11)")
+    edited = ("edited", "edit", {"path": "shop.py", "old": "return value * 11", "new": "return round(value * 11)"})
+    _, _, again = replies((MODULE, *READ_SHOP), edited, (changed, *READ_SHOP))
+    assert "    return round(value * 11)" in again.text.split("\n")
+    assert again.view == "memory" and again.tokens_after < 100
+    assert [text for text in body_of(again) if text.startswith("⋯ ")][0].endswith("of read shop.py")
+
+
+def test_a_marker_names_the_earlier_result_and_its_lines() -> None:
+    moved = "\n".join([f"print('first {n}')" for n in range(7)] + LINES[100:160] + ["print('done')"])
+    _, again = replies((MODULE, *READ_SHOP), (moved, "bash", {"command": "make show"}),
+                       settings=jevlens.Settings(min_tokens=100))  # fmt: skip
+    assert "⋯ 8-67 = 101-160 of read shop.py" in again.text.split("\n")
+
+
+def test_a_marker_names_lines_in_the_numbers_that_the_earlier_result_printed() -> None:
+    part = "\n".join(f"{n:6}\t{line}" for n, line in enumerate(LINES[200:260], 501))
+    _, again = replies((part, "read", {"path": "other.py"}), (MODULE, *READ_SHOP))
+    assert "⋯ 201-260 = 501-560 of read other.py" in again.text.split("\n")
+
+
+def test_what_was_dropped_from_an_earlier_view_is_not_known() -> None:
+    body = "\n".join(LINES[LINES.index("def step_23(value, rate=0.1):"):][:15])
+    judge = Fixed("outline")
+    lens = jevlens.Lens(judge, settings=jevlens.Settings(min_tokens=0))
+    assert body not in lens.see(MODULE, *READ_SHOP).text
+    judge.answer = jevlens.Choice("full", {"full": 1.0}, 1.0)
+    command = {"command": "sed -n '/step_23/,+14p' shop.py"}
+    assert lens.see(body, "bash", command).text is body
+    assert lens.see(body, "bash", command).view == "memory"
+
+
+def test_four_lines_are_sent_again_and_five_are_not() -> None:
+    for size, view in ((4, "full"), (5, "memory")):
+        run = [f"a line of its own, number {n}, and some more words" for n in range(size)]
+        one, two = ("\n".join(["head", *run, "tail"]), "\n".join(["other head", *run, "another tail"]))
+        lens = jevlens.Lens(Fixed("full"), settings=jevlens.Settings(min_tokens=0), footer=lambda seen: seen.id)
+        assert lens.see(one, "bash", {"command": "a"}).text is one
+        assert lens.see(two, "bash", {"command": "b"}).view == view
+
+
+def test_a_forgotten_session_is_sent_everything_again() -> None:
+    lens = jevlens.Lens("local", settings=PLAIN_LENS)
+    assert lens.see(MODULE, *READ_SHOP).view == "full"
+    lens.forget()
+    assert lens.see(MODULE, *READ_SHOP).text is MODULE
+    assert lens.see(MODULE, *READ_SHOP).view == "memory"
+
+
+def test_memory_can_be_turned_off() -> None:
+    _, again = replies((MODULE, *READ_SHOP), (MODULE, *READ_SHOP), remember=False)
+    assert again.text is MODULE
+
+
+def test_memory_and_thinning_apply_to_what_the_agent_bounded() -> None:
+    part = "\n".join(NUMBERED_SHOP.split("\n")[:300])
+    call = (part, "bash", {"command": "cat -n shop.py | head -300"})
+    thin, again = replies(call, call)
+    assert (thin.view, thin.reason) == ("thin", "bounded") and (again.view, again.reason) == ("memory", "bounded")
+    _, whole = replies((NUMBERED_SHOP, *READ_SHOP), call)
+    assert whole.view == "memory"
+
+
+def test_our_own_recall_and_the_agents_own_edits_are_never_shortened_by_memory() -> None:
+    for tool, args in (("recall", {"id": "x"}), ("edit", {"path": "shop.py"}), ("write", {"path": "shop.py"})):
+        _, again = replies((MODULE, *READ_SHOP), (MODULE, tool, args))
+        assert again.text is MODULE
+
+
+def test_numbers_are_thinned_to_every_tenth_unless_the_agent_edits_by_them() -> None:
+    (seen,) = replies((NUMBERED_SHOP, *READ_SHOP))
+    lines = seen.text.split("\n")
+    assert seen.view == "thin" and lines[0] == '     1\t"""A shop."""'
+    assert lines[1] == "import math" and lines[9] == f"    10\t{LINES[9]}"
+    by_line = ("ok", "edit", {"path": "shop.py", "insert_line": 3, "new": "x"})
+    _, kept = replies(by_line, (NUMBERED_SHOP, *READ_SHOP))
+    assert kept.text is NUMBERED_SHOP
+
+
+def test_numbers_that_do_not_follow_one_another_are_never_thinned() -> None:
+    rows = "\n".join(f"{n * 2}:    total = step_{n}(value) + {n}" for n in range(1, 300))
+    (seen,) = replies((rows, "bash", {"command": "grep -n step_ shop.py"}))
+    for text in seen.text.split("\n")[:-2]:
+        assert text.startswith("⋯ ") or text[:1].isdigit()
+
+
+def test_a_long_session_stays_bounded_and_correct(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jevlens, "MEMORY_TOTAL", 3000)
+    lens = jevlens.Lens(Fixed("full"), settings=PLAIN_LENS)
+    for n in range(20):
+        output = MODULE.replace("value", f"value_{n}")
+        check(output, lens.see(output, *READ_SHOP), lens)
+    assert lens.session.memory._size <= 3000
+    assert lens.see(output, *READ_SHOP).view == "memory"
+
+
+# ---- determinism, threads
+
+
+def every_view() -> str:
+    """A digest of everything that a few sessions send."""
+    found = hashlib.sha256()
+    for settings in (PLAIN_LENS, OUTLINE_LENS):
+        lens = jevlens.Lens("local", settings=settings)
+        for sentence, (output, tool, args) in OUTPUTS.items():
+            seen = lens.see(output, tool, args, task=f"mend step_7 and step_11: {sentence}", latest="round the total")
+            found.update(repr(seen).encode("utf-8", "surrogatepass"))
+    return found.hexdigest()
+
+
+def test_the_same_history_gives_the_same_bytes_under_every_hash_seed() -> None:
+    expected = every_view()
+    program = "import test_jevlens as t; print(t.every_view())"
+    children = [
+        subprocess.Popen([sys.executable, "-c", program], cwd=HERE, stdout=subprocess.PIPE,
+                         env={**os.environ, "PYTHONHASHSEED": seed}) for seed in ("0", "77")
+    ]  # fmt: skip
+    assert [child.communicate()[0].decode().strip() for child in children] == [expected, expected]
+
+
+def test_one_lens_may_be_used_from_several_threads(tmp_path: pathlib.Path) -> None:
+    lens = jevlens.Lens("local", tmp_path, OUTLINE_LENS)
+    faults: list[BaseException] = []
+
+    def work(name: str) -> None:
+        try:
+            for n in range(4):
+                output = MODULE.replace("value", f"{name}_{n}")
+                seen = lens.see(output, "read", {"path": f"{name}.py"}, task="x")
+                check(output, seen, lens)
+                assert lens.recall(seen.id, lines="1-3").count("\n") == 3
+                lens.used(100)
+                lens.stats()
+        except BaseException as error:
+            faults.append(error)
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in ("one", "two", "three", "four")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert faults == []
+    stats = lens.stats()
+    assert (stats["considered"], stats["shortened"], stats["recalls"]) == (16, 16, 16)
+    assert len(lens.store.ids()) == 16
+
+
+def test_the_share_kept_out_counts_a_result_on_every_later_call() -> None:
+    lens = jevlens.Lens("local", settings=OUTLINE_LENS)
+    assert lens.stats()["kept_out"] == 0
+    lens.used(1000, 500)
+    seen = lens.see(MODULE, *READ_SHOP)
+    cut = seen.tokens_before - seen.tokens_after
+    lens.used(1000)
+    lens.used(0, 2500)
+    stats = lens.stats()
+    assert (stats["sent"], stats["cut"]) == (5000, 2 * cut)
+    assert stats["kept_out"] == round(2 * cut / (5000 + 2 * cut), 4)
+
+
+# ---- footer
+
+
+def test_a_footer_takes_at_most_forty_tokens_and_a_few_names() -> None:
+    seen = jevlens.Lens("local", settings=OUTLINE_LENS).see(MODULE, *READ_SHOP)
+    footer = seen.text.rsplit("\n\n", 1)[1]
+    assert seen.id in footer and f"{len(seen.kept)} of {seen.total} lines" in footer and seen.view in footer
+    assert "complete output stored" in footer and "recall(" in footer and "\n" not in footer
+    for kept, total, view in ((3, 9, "log"), (99_999, 123_456, "head_tail"), (1_000_000, 9_999_999, "head_tail")):
+        bare = seen._replace(kept=tuple(range(kept)), total=total, view=view, dropped=())
+        assert jevlens.tokens(jevlens.default_footer(bare)) <= 40
+        named = bare._replace(dropped=tuple(f"Name.of_{n}" for n in range(50)))
+        more = jevlens.default_footer(named)[len(jevlens.default_footer(bare)):]
+        assert 0 < len(more) <= 160 + len("; left out: ") and more.count("Name.of_") <= 8
+        wide = bare._replace(dropped=("n" * 500, "m"))
+        assert len(jevlens.default_footer(wide)) <= len(jevlens.default_footer(bare)) + 180
+    shell_form = jevlens._shell_footer(seen)
+    assert f"jevlens.py recall {seen.id} --lines a-b" in shell_form and 'recall("' not in shell_form
+
+
+def test_the_footer_may_be_another_one_or_none() -> None:
+    seen = jevlens.Lens("local", settings=OUTLINE_LENS, footer=False).see(MODULE, *READ_SHOP)
+    assert seen.id and "[jevlens" not in seen.text and seen.text.rstrip().endswith("return value * 39")
+    own = jevlens.Lens("local", settings=OUTLINE_LENS, footer=lambda told: f"<{told.id} {told.view} {len(told.kept)}>")
+    told = own.see(MODULE, *READ_SHOP)
+    assert told.text.endswith(f"\n\n<{told.id} {told.view} {len(told.kept)}>")
+    assert told.tokens_after == jevlens.tokens(told.text)
+
+
+def test_a_gutter_numbers_the_lines_of_an_output_without_numbers() -> None:
+    seen = jevlens.Lens("local", settings=OUTLINE_LENS, gutter=True).see(MODULE, *READ_SHOP)
+    body = [text for text in body_of(seen) if not text.startswith("⋯ ")]
+    assert body[0] == '  1│ """A shop."""'
+    for text in body:
+        number, _, line = text.partition("│ ")
+        assert LINES[int(number) - 1] == line
+    plain = jevlens.Lens("local", settings=PLAIN_LENS, gutter=True).see("small")
+    assert plain.text == "small"
+
+
+def test_the_store_has_the_text_before_the_view_leaves(tmp_path: pathlib.Path) -> None:
+    lens = jevlens.Lens("local", tmp_path, OUTLINE_LENS, session="s1")
+    seen = lens.see(MODULE, *READ_SHOP, task="a secret wish")
+    record = json.loads((tmp_path / "outputs" / f"{seen.id}.json").read_text())
+    assert set(record) == {"v", "id", "text", "at", "tool", "args", "view", "session"}
+    assert (record["id"], record["text"], record["session"], record["view"]) == (seen.id, MODULE, "s1", seen.view)
+    assert seen.id == "r" + hashlib.sha256(MODULE.encode()).hexdigest()[:11]
+    log = (tmp_path / "log.jsonl").read_text()
+    assert "step_" not in log and "shop.py" not in log and "secret" not in log
+    assert lens.see(MODULE, *READ_SHOP).id == seen.id and len(lens.store.ids()) == 1
+
+
+def test_no_log_when_it_is_turned_off_and_nothing_on_disk_without_a_directory(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lens = jevlens.Lens("local", tmp_path / "a", jevlens.Settings(code_policy="outline", log=False))
+    assert lens.recall(lens.see(MODULE, *READ_SHOP).id, lines="1")
+    assert not (tmp_path / "a" / "log.jsonl").exists()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("JEV_LENS_DATA_DIR", str(tmp_path / "b"))
+    assert jevlens.Lens("local", settings=OUTLINE_LENS).see(MODULE, *READ_SHOP).id
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a"]
+
+
+# ---- settings
+
+# sentence -> (environment, fields that differ from the defaults, how many lines of warning)
+ENVIRONMENTS: dict[str, tuple[dict[str, str], dict[str, Any], int]] = {
+    "none": ({}, {}, 0),
+    "empty strings": ({"PRESEND_MIN_TOKENS": "", "DISABLED": ""}, {}, 0),
+    "numbers": ({"PRESEND_MIN_TOKENS": "300", "PRESEND_SECTION_FLOOR": "0"},
+                {"min_tokens": 300, "section_floor": 0.0}, 0),
+    "not a number": ({"PRESEND_MIN_TOKENS": "many"}, {}, 1),
+    "no number by name": ({"PRESEND_NEEDS_FULL_ABOVE": "nan", "KEEP_DAYS": "inf"}, {}, 2),
+    "out of bounds": ({"PRESEND_NEEDS_FULL_ABOVE": "1.5", "PRESEND_EXPAND_ABOVE": "-0.1"}, {}, 2),
+    "at the bounds": ({"PRESEND_NEEDS_FULL_ABOVE": "1", "PRESEND_EXPAND_ABOVE": "0"},
+                      {"needs_full_above": 1.0, "expand_above": 0.0}, 0),
+    "switches": ({"PRESEND": "0", "DISABLED": "1", "LOG": "0"}, {"presend": False, "disabled": True, "log": False}, 0),
+    "a switch in words": ({"DISABLED": "yes"}, {}, 1),
+    "policies": ({"PRESEND_CODE_POLICY": "outline", "PRESEND_COMMAND_POLICY": "gate"},
+                 {"code_policy": "outline", "command_policy": "gate"}, 0),
+    "a policy that is none": ({"PRESEND_CODE_POLICY": "outlines"}, {}, 1),
+    "another program's settings": ({"NOBODYS": "1"}, {}, 0),
+    "a variant that is missing": ({"VARIANT": "nowhere.json"}, {"variant": "nowhere.json"}, 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("sentence", ENVIRONMENTS)
+def test_settings_from_the_environment(sentence: str) -> None:
+    names, fields, warnings = ENVIRONMENTS[sentence]
+    said: list[str] = []
+    settings = jevlens.Settings.load({"JEV_LENS_" + name: value for name, value in names.items()}, said.append)
+    assert settings == jevlens.Settings(**fields)
+    assert len(said) == warnings and all(line.startswith("jevlens: JEV_LENS_") for line in said)
+
+
+def test_the_defaults_are_those_of_the_known_system() -> None:
+    default = jevlens.Settings.load({})
+    assert (default.min_tokens, default.needs_full_above, default.full_mass_above) == (1200, 0.5, 0.5)
+    assert (default.code_needs_full_above, default.command_needs_full_above) == (0.5, 0.65)
+    assert (default.code_policy, default.command_policy) == ("gate", "sections")
+    assert (default.expand_above, default.section_expand_above, default.section_floor) == (0.5, 0.5, 0.3)
+    assert (default.min_confidence, default.model, default.keep_days) == (0, "jev-latest", 90)
+
+
+VARIANTS: dict[str, tuple[str, dict[str, Any], int]] = {
+    "settings": ('{"config": {"min_tokens": 5, "code_policy": "outline"}}',
+                 {"min_tokens": 5, "code_policy": "outline"}, 0),
+    "wrapped": ('{"variant": {"name": "x", "config": {"min_tokens": 5}}}', {"min_tokens": 5}, 0),
+    "prompts and views": ('{"prompts": {"a": "b"}, "views": {"headLines": 3}}',
+                          {"prompts": {"a": "b"}, "views": {"headLines": 3}}, 0),
+    "a value out of bounds": ('{"config": {"expand_above": 7, "min_tokens": 6}}', {"min_tokens": 6}, 1),
+    "a value of another type": ('{"config": {"min_tokens": [1], "disabled": "on", "code_policy": []}}', {}, 3),
+    "an unknown field": ('{"config": {"nobodys": 7}}', {}, 0),
+    "no JSON": ("{", {}, 1),
+    "not UTF-8": ("\xff", {}, 1),
+    "a list": ("[1]", {}, 1),
+    "a number": ("5", {}, 1),
+    "settings that are none": ('{"config": 5}', {}, 1),
+    "settings in a list": ('{"config": ["x"]}', {}, 1),
+    "too deep": ("[" * 100_000, {}, 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("sentence", VARIANTS)
+def test_settings_from_a_variant_file(sentence: str, tmp_path: pathlib.Path) -> None:
+    content, fields, warnings = VARIANTS[sentence]
+    path = tmp_path / "variant.json"
+    path.write_text(content, "latin-1")
+    said: list[str] = []
+    environment = {"JEV_LENS_VARIANT": str(path), "JEV_LENS_PRESEND_MIN_TOKENS": "700"}
+    settings = jevlens.Settings.load(environment, said.append)
+    assert settings == jevlens.Settings(**{"min_tokens": 700, "variant": str(path), **fields})
+    assert len(said) == warnings, said
+
+
+# sentence -> (the host's tool and arguments, ours)
+HOST_CALLS: dict[str, tuple[str, Any, str, dict[str, Any]]] = {
+    "Claude Code reads": (
+        "Read", {"file_path": "a.py", "offset": 3, "limit": 9}, "read", {"path": "a.py", "offset": 3, "limit": 9}),
+    "Claude Code runs": ("Bash", {"command": "ls"}, "bash", {"command": "ls"}),
+    "Claude Code edits": (
+        "Edit", {"file_path": "a", "old_string": "x", "new_string": "y"},
+        "edit", {"path": "a", "old": "x", "new": "y"}),
+    "Codex runs": ("exec_command", {"cmd": "ls"}, "bash", {"command": "ls"}),
+    "Codex runs a list of words": (
+        "shell", {"command": ["bash", "-lc", "cat a | head"]}, "bash", {"command": "cat a | head"}),
+    "a list of plain words": ("shell", {"command": ["git", "diff", "a b"]}, "bash", {"command": "git diff 'a b'"}),
+    "a list of three plain words": (
+        "shell", {"command": ["git", "diff", "a.py"]}, "bash", {"command": "git diff a.py"}),
+    "OpenHands views": (
+        "str_replace_editor", {"command": "view", "path": "a", "view_range": [5, 9]},
+        "read", {"path": "a", "offset": 5, "limit": 5}),
+    "OpenHands views to the end": (
+        "str_replace_editor", {"command": "view", "path": "a", "view_range": [5, -1]},
+        "read", {"path": "a", "offset": 5}),
+    "OpenHands creates": (
+        "str_replace_editor", {"command": "create", "path": "a", "file_text": "x"},
+        "write", {"path": "a", "content": "x"}),
+    "OpenHands replaces": (
+        "str_replace_editor", {"command": "str_replace", "path": "a", "old_str": "x"},
+        "edit", {"path": "a", "old": "x"}),
+    "Cursor reads": (
+        "read_file", {"target_file": "a", "start_line": 5, "end_line": 9},
+        "read", {"path": "a", "offset": 5, "limit": 5}),
+    "Gemini searches": (
+        "search_file_content", {"pattern": "x", "dir_path": "src"}, "grep", {"pattern": "x", "path": "src"}),
+    "ours stay": ("grep", {"pattern": "x", "path": "p"}, "grep", {"pattern": "x", "path": "p"}),
+    "unknown stays": ("mcp__db__Query", {"sql": "x"}, "mcp__db__Query", {"sql": "x"}),
+    "no arguments": ("Bash", None, "bash", {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("sentence", HOST_CALLS)
+def test_tools_and_arguments_of_known_hosts(sentence: str) -> None:
+    tool, args, ours, expected = HOST_CALLS[sentence]
+    before = copy.deepcopy(args)
+    name, found = jevlens.canonical(tool, args)
+    assert name == ours and {key: found.get(key) for key in expected} == expected
+    assert found.get("limit") == expected.get("limit")
+    assert args == before
 
 
 # ================================================================ recall and the store
@@ -1218,7 +2005,7 @@ def test_the_first_request_tells_the_case_and_shows_every_view() -> None:
     assert state["task"] == {"first_user_request": "speed up step_7", "latest_user_message": "now the loop"}
     assert state["agent"]["args"] == '{"path": "src/steps.py"}'
     assert state["agent"]["text_before_call"] == "I read it first."
-    assert state["session"]["edits_of_this_file"] == 2 and state["session"]["lines_of_it_already_sent"] == 20
+    assert state["session"]["edits_of_this_file"] == 2 and state["session"]["lines_of_it_already_sent"] == 19
     assert list(state["views"]) == list(questions["view"]["criteria"]) == ["full", "outline", "odd"]
     assert state["views"]["full"]["lines"] == 1200 and state["views"]["outline"]["lines"] == 300
     full = state["views"]["full"]["preview"]
@@ -1488,7 +2275,7 @@ def test_the_key_command_tells_stores_checks_and_forgets(
         assert key("", "--forget")[0] == 0
         server.script[:] = [http(401, b"")]
         status, out, err = key("", "--check", "--model", "typesafe/jev-1.13.0")
-        assert status == 1 and "jevlens: key: System One: refused: HTTP 401" in err
+        assert status == 1 and "jevlens: System One: refused: HTTP 401" in err
 
 
 def test_without_a_key_neither_ssl_nor_urllib_is_imported(tmp_path: pathlib.Path) -> None:
@@ -1660,7 +2447,7 @@ def test_messages_read_the_objects_of_an_sdk() -> None:
     reply = [SdkBlock(type="text", text="I build."), call]
     sent = jevlens.Lens("local").messages([given[0], {"role": "assistant", "content": reply}, given[2]], "anthropic")
     assert sent[1]["content"] is reply
-    assert "= 1-" in sent[2]["content"][1]["content"][0]["text"]
+    assert "= 2-" in sent[2]["content"][1]["content"][0]["text"]
     assert "of read a.log" in sent[2]["content"][1]["content"][0]["text"], "the call that an object made"
 
 
@@ -1818,7 +2605,7 @@ def test_hook_numbers_the_lines_of_a_read(store: Any) -> None:
     text = new["file"]["content"]
     assert new == {"type": "text", "file": {**file, "content": text, "numLines": text.count("\n") + 1}}
     assert text.startswith("101│ step 0:") and "\n500│ step 399:" in text, "the numbers of the file"
-    assert "= 1-400 of read notes.txt" in text and "; numbers before │ are the file's]" in text
+    assert "= 2-399 of read notes.txt" in text and "; numbers before │ are the file's]" in text
 
 
 LEFT_ALONE: Dict[str, Any] = {
@@ -1892,7 +2679,7 @@ def test_hook_learns_the_session_from_the_transcript(store: Any, tmp_path: pathl
     assert whole and (fold.task, fold.latest, fold.said) == (task, task, "Now I build.")
     assert fold.session.reads + fold.session.results >= 1
     new = updated(store, claude_event(bash_response(LONG), transcript_path=path))
-    assert "= 1-400 of read build.log" in new["stdout"]
+    assert "= 2-399 of read build.log" in new["stdout"]
     summary = {"type": "system", "subtype": "compact_boundary", "compactMetadata": {}}
     path = written(tmp_path / "s-1.jsonl", [*transcript("toolu_1", LONG), summary])
     assert "of read build.log" not in updated(store, claude_event(bash_response(LONG), transcript_path=path))["stdout"]
@@ -2181,6 +2968,311 @@ def test_statusline_sums_up_the_session(tmp_path: pathlib.Path) -> None:
 
 
 # ================================================================ the command line
+
+
+class Told(NamedTuple):
+    """What a command left behind: exit status, and the bytes of stdout and stderr."""
+
+    status: int
+    out: bytes
+    err: str
+
+
+Shell = Callable[..., Told]
+
+
+@pytest.fixture
+def shell(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> Shell:
+    """Runs the command line in this process, in an empty folder, with a data directory of its own."""
+    monkeypatch.setenv("JEV_LENS_DATA_DIR", str(tmp_path / "data"))
+    folder = tmp_path / "work"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+
+    def run(*argv: str, stdin: bytes = b"") -> Told:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        capfdbinary.readouterr()
+        try:
+            status = jevlens.main(argv)
+        except SystemExit as end:
+            status = int(end.code or 0)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        out, err = capfdbinary.readouterr()
+        return Told(status, out, err.decode("utf-8", "replace"))
+
+    return run
+
+
+# sentence -> (what stands in the file `it`, arguments, exit status, what stderr says, or the bytes on stdout)
+COMMAND_LINES: dict[str, tuple[bytes | None, list[str], int, str | bytes]] = {
+    "a missing file": (None, ["see", "it"], 1, "jevlens: it: No such file or directory\n"),
+    "a folder": (None, ["see", ".."], 1, "jevlens: ..: Is a directory\n"),
+    "a path with a NUL": (None, ["see", "a\0b"], 1, "jevlens: "),
+    "a binary file": (b"\x7fELF\0\0", ["see", "it"], 1, "jevlens: it: a binary file, nothing to view\n"),
+    "an empty file": (b"", ["see", "it"], 0, b""),
+    "a small file": (b"one\r\ntwo\n", ["see", "it"], 0, b"one\r\ntwo\n"),
+    "a file without a last newline": (b"one", ["see", "it"], 0, b"one\n"),
+    "bytes that are not UTF-8": (b"caf\xe9 \xff\xfe\n", ["see", "it"], 0, b"caf\xe9 \xff\xfe\n"),
+    "a judge that is not there": (b"one", ["see", "it", "--judge", "nobody"], 1, "jevlens: judge 'nobody': use auto"),
+    "a file whose name starts with a dash": (None, ["see", "--", "-it"], 1, "jevlens: -it: No such file"),
+    "recall of an unknown id": (None, ["recall", "r00000000000"], 1, "jevlens: recall: nothing is stored for"),
+    "raw recall of an unknown id": (None, ["recall", "x", "--raw"], 1, "jevlens: recall: nothing is stored for 'x'"),
+    "nothing in the list": (None, ["list"], 0, b"nothing yet\n"),
+    "nothing in the list, for a program": (None, ["list", "--json"], 0, b"[]\n"),
+    "no decisions": (None, ["decisions"], 0, b"nothing yet\n"),
+    "no decisions, for a program": (None, ["decisions", "--json"], 0, b"[]\n"),
+    "no numbers": (None, ["stats"], 0,
+        b"0 of 0 large results shortened, 0 tokens kept out (0% of them), 0 recalls, Jev "
+        b"asked 0 times for $0.0000\n"),
+    "nothing to compare": (None, ["diff"], 1, "jevlens: diff: no shortened output: not in the log of this store\n"),
+    "an unknown id to compare": (None, ["diff", "r00000000000"], 1, "jevlens: diff: r00000000000: not in the log"),
+    "no command": (None, [], 2, "usage: jevlens"),
+    "an unknown command": (None, ["squash"], 2, "usage: jevlens"),
+    "an unknown option": (None, ["see", "it", "--fast"], 2, "usage: jevlens"),
+    "a missing argument": (None, ["see"], 2, "usage: jevlens see"),
+    "nothing to run": (None, ["run", "--"], 2, "jevlens: run: no command"),
+    "the version": (None, ["--version"], 0, f"{jevlens.__version__}\n".encode()),
+}
+
+
+@pytest.mark.parametrize("sentence", COMMAND_LINES)
+def test_command_line(sentence: str, shell: Shell, tmp_path: pathlib.Path) -> None:
+    content, argv, status, said = COMMAND_LINES[sentence]
+    if content is not None:
+        (tmp_path / "work" / "it").write_bytes(content)
+    told = shell(*argv)
+    assert told.status == status
+    if isinstance(said, bytes):
+        assert (told.out, told.err) == (said, "")
+    else:
+        assert told.err.startswith(said) and told.out == b""
+    assert "Traceback" not in told.err
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root reads every file")
+def test_see_of_an_unreadable_file(shell: Shell) -> None:
+    path = pathlib.Path("it")
+    path.write_text("x")
+    path.chmod(0)
+    assert shell("see", "it")[::2] == (1, "jevlens: it: Permission denied\n")
+
+
+def test_every_command_explains_itself(shell: Shell) -> None:
+    for name in jevlens.COMMANDS:
+        told = shell(name, "--help")
+        assert told.status == 0 and told.out.startswith(f"usage: jevlens {name}".encode())
+
+
+PYTHON = sys.executable
+
+# sentence -> (a Python program, exit status, stdout, stderr)
+RUNS: dict[str, tuple[str, int, bytes, str]] = {
+    "a command that works": ("print('fine')", 0, b"fine\n", ""),
+    "a command that fails": ("import sys; print('no', file=sys.stderr); sys.exit(3)", 3, b"", "no\n"),
+    "the largest exit status": ("import sys; sys.exit(255)", 255, b"", ""),
+    "both streams, apart": ("import sys; print(1); print(2, file=sys.stderr)", 0, b"1\n", "2\n"),
+    "no last newline, a NUL and a byte that is not UTF-8": (
+        r"import sys; sys.stdout.buffer.write(b'a\r\n\xff\0b')", 0, b"a\r\n\xff\0b", ""),
+    "killed by a signal": ("import os, signal; os.kill(os.getpid(), signal.SIGTERM)", 128 + 15, b"", ""),
+    "its own arguments are not ours": ("import sys; print(sys.argv[1:])", 0, b"['--task', '--', '--json', '-']\n", ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("sentence", RUNS)
+def test_run(sentence: str, shell: Shell) -> None:
+    program, status, out, err = RUNS[sentence]
+    for separator in (["--"], []):
+        told = shell("run", *separator, PYTHON, "-c", program, "--task", "--", "--json", "-")
+        assert told == (status, out, err)
+
+
+def test_run_of_what_cannot_be_run(shell: Shell) -> None:
+    assert shell("run", "--", "no-such-command")[::2] == (
+        127, "jevlens: run: no-such-command: No such file or directory\n")  # fmt: skip
+    pathlib.Path("it").write_text("x")
+    if os.name == "posix":
+        assert shell("run", "--", "./it")[::2] == (126, "jevlens: run: ./it: Permission denied\n")
+
+
+def test_run_with_a_mistake_in_our_own_options_does_not_run_the_command(shell: Shell) -> None:
+    told = shell("run", "--judge", "nobody", "--", PYTHON, "-c", "open('made', 'w')")
+    assert told.status == 1 and told.err.startswith("jevlens: judge 'nobody'")
+    assert not pathlib.Path("made").exists()
+
+
+def command(*argv: str, **more: Any) -> subprocess.Popen[bytes]:
+    """The command line as a process of its own, as a person starts it."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen([PYTHON, "-E", "-s", str(HERE / "jevlens.py"), *argv], **{**pipes, **more})
+
+
+def test_run_passes_standard_input_on(shell: Shell) -> None:
+    child = command("run", "--", PYTHON, "-c", "print(input()[::-1])")
+    assert child.communicate(b"abc\n", 20) == (b"cba\n", b"")
+    assert child.returncode == 0
+
+
+INTERRUPTED = """
+import sys, time
+open("ready", "w").close()
+try:
+    time.sleep(20)
+except KeyboardInterrupt:
+    print("cleaned up")
+    sys.exit(5)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="process groups are POSIX")
+@pytest.mark.parametrize("program, status, out", [("cleans up", 5, b"cleaned up\n"), ("dies", 130, b"")])
+def test_run_survives_ctrl_c(program: str, status: int, out: bytes, shell: Shell) -> None:
+    interrupted = INTERRUPTED
+    if program == "dies":
+        interrupted = "import signal; signal.signal(signal.SIGINT, signal.SIG_DFL)" + INTERRUPTED
+    child = command("run", "--", PYTHON, "-c", interrupted, start_new_session=True)
+    deadline = time.monotonic() + 20
+    while not os.path.exists("ready") and time.monotonic() < deadline:
+        time.sleep(0.02)
+    os.killpg(child.pid, signal.SIGINT)
+    assert child.communicate(timeout=20) == (out, b"")
+    assert child.returncode == status
+
+
+def test_a_reader_that_has_enough_does_not_change_the_exit_status(shell: Shell) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        child = command("run", "--", PYTHON, "-c", "print('x' * 9999); exit(4)", stdout=writer)
+        assert child.communicate(timeout=20)[1] == b""
+        assert child.returncode == 4
+        child = command("list", stdout=writer)
+        assert child.communicate(timeout=20)[1] == b""
+        assert child.returncode == 0
+    finally:
+        os.close(writer)
+
+
+def kept_record(text: str, tmp_path: pathlib.Path, **record: Any) -> str:
+    """Store a text in the data directory of `shell` as a program would; its id."""
+    store = jevlens.DirectoryStore(tmp_path / "data")
+    id = jevlens.Lens("local", store)._id(text)
+    store.put(id, {"v": 1, "id": id, **jevlens.pack(text), "at": 1.7e9, "tool": "bash", "args": {}, **record})
+    return id
+
+
+@pytest.mark.parametrize("sentence", HOSTILE_TEXTS)
+def test_recall_raw_writes_the_bytes(sentence: str, shell: Shell, tmp_path: pathlib.Path) -> None:
+    text = HOSTILE_TEXTS[sentence]
+    told = shell("recall", kept_record(text, tmp_path), "--raw")
+    try:
+        data = text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        data = text.encode("utf-8", "surrogatepass")
+    assert told == (0, data, "")
+
+
+def test_recall_on_the_command_line(shell: Shell, tmp_path: pathlib.Path) -> None:
+    id = kept_record(NOTES, tmp_path)
+    assert note_lines(shell("recall", id, "--lines", "40-42").out.decode()) == [40, 41, 42]
+    assert note_lines(shell("recall", id, "--lines", "-2").out.decode()) == [1, 2]
+    assert note_lines(shell("recall", id, "--pattern", "/^note 7 /").out.decode()) == [5, 6, 7, 8, 9]
+    told = shell("recall", id, "--cursor", "400")
+    assert note_lines(told.out.decode()) == list(range(401, 801))
+    assert shell("recall", id, "--lines", "x")[::2] == (
+        1, "jevlens: recall: lines 'x': write 40-90, 40, 40-, -90, or several with commas\n")  # fmt: skip
+
+
+def test_list_survives_records_of_other_programs(shell: Shell, tmp_path: pathlib.Path) -> None:
+    kept_record("a", tmp_path, tool="bash", view="outline", session="s")
+    kept_record("b", tmp_path, tool="Wérkzeug", at=None, view=None)
+    kept_record("c", tmp_path, at="yesterday", args=["x"])
+    kept_record("d", tmp_path, at=1e300)
+    kept_record("e", tmp_path, tool="a\nb\x1b[2J")
+    told = shell("list")
+    assert (told.status, told.err) == (0, "")
+    assert len(told.out.decode().splitlines()) == 5 and b"\x1b" not in told.out
+    rows = json.loads(shell("list", "--json").out)
+    assert [row["tokens"] for row in rows] == [1] * 5
+
+
+def disk_full(*_: object) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("where", ["below a file", "a full disk"])
+def test_without_a_store_the_text_goes_out_whole(
+    where: str, shell: Shell, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    path = pathlib.Path("it.py")
+    path.write_text(MODULE)
+    if where == "below a file":
+        monkeypatch.setenv("JEV_LENS_DATA_DIR", str(path / "data"))
+    else:
+        monkeypatch.setattr(jevlens, "write_private", disk_full)
+    told = shell("see", "it.py")
+    assert (told.status, told.out.decode()) == (0, MODULE)
+    assert told.err == "" or told.err.startswith("jevlens: see: ")
+    child = shell("run", "--", PYTHON, "-c", "print(open('it.py').read(), end='')")
+    assert (child.status, child.out.decode()) == (0, MODULE)
+
+
+def test_see_run_and_the_listings_end_to_end(shell: Shell) -> None:
+    pathlib.Path("shop.py").write_text(MODULE)
+    told = shell("see", "shop.py", "--task", "round prices in step_7")
+    view = told.out.decode()
+    assert told.status == 0 and len(view) < 0.6 * len(MODULE)
+    assert "return value * 7" in view and "return value * 23" not in view
+    id = view.split("recall ")[1].split()[0].strip("`,")
+    assert "complete output stored" in view and view.count(id) == 1
+    assert shell("recall", id, "--raw").out.decode() == MODULE
+    assert "return value * 23" in shell("recall", id, "--block", "step_23").out.decode()
+    (row,) = json.loads(shell("list", "--json").out)
+    assert (row["id"], row["tool"], row["tokens"]) == (id, "read", jevlens.tokens(MODULE))
+    (event,) = json.loads(shell("decisions", "--json").out)
+    assert (event["id"], event["total"]) == (id, MODULE.count("\n") + 1)
+    assert "step_7" not in json.dumps(event) and "shop" not in json.dumps(event)
+    stats = json.loads(shell("stats", "--json").out)
+    assert (stats["considered"], stats["shortened"], stats["recalls"]) == (1, 1, 1)
+    assert 0.4 < stats["share"] < 1
+    seen = json.loads(shell("see", "shop.py", "--json").out)
+    assert set(seen) >= {"text", "view", "kept", "total", "id", "kind", "shape", "reason", "tokens_before"}
+
+
+def test_diff_shows_what_the_model_did_not_get(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    pathlib.Path("shop.py").write_text(MODULE.replace("Step 3 of", "<b>&Step 3 of"))
+    view = json.loads(shell("see", "shop.py", "--task", "round prices in step_7", "--json").out)
+    plain = shell("diff").out.decode().split("\n")
+    assert plain[0].startswith(f"{view['view']} · {view['tokens_after']:,} of {view['tokens_before']:,} tokens (−")
+    lines = pathlib.Path("shop.py").read_text().split("\n")
+    assert [line[2:] for line in plain[1:-1]] == lines
+    sent = [n for n, line in enumerate(plain[1:-1], 1) if not line.startswith("- ")]
+    assert jevlens._spans(sent) == view["kept"]
+    assert "\x1b" not in "\n".join(plain)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    assert b"\x1b[31m- " in shell("diff", view["id"]).out
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert b"\x1b" not in shell("diff", view["id"]).out
+    assert "return value * 7" in shell("diff", "--sent").out.decode()
+    told = shell("diff", "--html", "page.html")
+    assert (told.status, told.out, told.err) == (0, b"", "jevlens: wrote page.html\n")
+    page = pathlib.Path("page.html").read_text("utf-8")
+    assert "&lt;b&gt;&amp;Step 3 of" in page and "<b>" not in page
+    assert page.count('class="gone"') == len(lines) - len(sent)
+    assert "prefers-color-scheme" in page and view["id"] in page
+    for outside in ("http:", "https:", "src=", "href=", "@import", "url(", "<script"):
+        assert outside not in page
+
+
+def test_a_line_of_40_mb_and_a_million_lines_go_through(shell: Shell) -> None:
+    data = b'{"a":[' + b"1234567," * 5_000_000 + b"0]}"
+    start = time.monotonic()
+    told = shell("see", "-", stdin=data)
+    assert (told.status, told.err) == (0, "") and len(told.out) <= len(data) + 1
+    lines = b"".join(b"%d ok\n" % n for n in range(1_000_000))
+    told = shell("see", "-", stdin=lines)
+    assert (told.status, told.err) == (0, "") and told.out.startswith(b"0 ok\n") and b"999999 ok\n" in told.out
+    assert time.monotonic() - start < 60
 
 
 # ================================================================ history: recorded sessions
@@ -4609,3 +5701,52 @@ def test_bench_intervals_are_the_same_every_time_and_widen_with_fewer_groups() -
 
 
 # ================================================================ the README
+
+
+def readme_blocks(*languages: str) -> list[str]:
+    """The fenced blocks of README.md in these languages, in order."""
+    text = (HERE / "README.md").read_text("utf-8")
+    parts = text.split("\n```")
+    return [body for part in parts[1::2] for first, _, body in [part.partition("\n")] if first.strip() in languages]
+
+
+def test_every_python_block_of_the_readme_runs(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(HERE))
+    monkeypatch.setenv("JEV_LENS_DATA_DIR", str(tmp_path / "data"))
+    # what a reader has of his own: an output, and a way to send it
+    scope: dict[str, Any] = {"__name__": "readme", "output": MODULE, "send_to_model": lambda text: None}
+    for number, block in enumerate(readme_blocks("python"), 1):
+        exec(compile(block, f"README.md, python block {number}", "exec"), scope)
+
+
+def shell_lines() -> list[list[str]]:
+    """The commands in the shell blocks of README.md, split into words, without prompts, comments and what they print."""
+    found = []
+    for block in readme_blocks("sh", "bash", "shell", "console"):
+        lines = block.replace("\\\n", " ").split("\n")
+        prompts = any(line.startswith("$ ") for line in lines)
+        for line in lines:
+            if line.strip() and not line.startswith("#") and (not prompts or line.startswith("$ ")):
+                found.append(shlex.split(line[2:] if prompts else line, comments=True))
+    return found
+
+
+def test_every_command_that_the_readme_names_exists() -> None:
+    for words in shell_lines():
+        for at, word in enumerate(words):
+            name = word.rsplit("/", 1)[-1]
+            if name.endswith(".py") and name in ("jevlens.py", "bench.py", "test_jevlens.py", "history.py"):
+                assert (HERE / name).is_file()
+            if word == ".ci/run":
+                assert (HERE / word).is_file()
+            following = words[at + 1:at + 2]
+            if name not in ("jevlens", "jevlens.py") or not following or not following[0].isalpha():
+                continue  # also `see jevlens.py`, and `pip install jevlens`
+            if at and words[at - 1] in ("see", "install", "cp"):
+                continue
+            command_name = following[0]
+            assert command_name in jevlens.COMMANDS, words
+            flags = {flag for flag, _ in jevlens.COMMANDS[command_name][2]} | {"--", "--help"}
+            own = list(itertools.takewhile(lambda part: part not in ("|", ">", "&&", ";", "--"), words[at + 2:]))
+            assert {part.split("=")[0] for part in own if part.startswith("--")} <= flags, words
