@@ -691,12 +691,16 @@ SECRETS: Dict[str, str] = {
     "cloud key": r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b|\bAIza[\w-]{35}|\bya29\.[\w-]{20,200}",
     "API key": r"\b(?:sk|pk|rk|ts)[-_](?:[a-z]{2,10}[-_])?(?=[\w-]{0,40}\d)[\w-]{16,200}"
                r"|\b(?:gh[pousr]_|github_pat_|glpat-|xox[abprs]-|npm_|pypi-|hf_|SG\.)[\w.-]{16,250}",
-    "token": r"\beyJ[\w-]{8,4000}\.eyJ[\w-]{8,4000}\.[\w-]{0,1000}",  # JSON Web Token
-    "bearer": r"(?i)(?P<keep>\b(?:bearer|basic)\s{1,4})(?=[\w.~+/-]{0,30}\d)[\w.~+/-]{12,4000}=*",
+    "token": r"\beyJ[\w-]{8,4000}\.eyJ[\w-]{8,4000}\.[\w-]{0,1000}"  # JSON Web Token
+             r"|(?i:(?P<keep>token\\?[\"']?[ \t]{0,3}[:=][ \t]{0,3}\\?[\"']?))(?=[\w.~+/-]{0,40}\d)[\w.~+/-]{16,4000}",
+    "header": r"(?i)(?P<keep>\bauthorization\\?[\"']?[ \t]{0,3}[:=][ \t]{0,3}\\?[\"']?(?:[a-z]{1,20} )?|\bcookie: ?"
+              r"|\b(?:bearer|basic) {1,4}(?=\S{0,40}\d))[^\s\"'\\]{8,4000}",
     "URL password": r"(?P<keep>://[^\s:/@]{0,100}:)[^\s:/@]{1,200}(?=@)",
-    "password": r"(?i)(?P<keep>(?:passw(?:or)?d|pwd|passphrase|secret|(?:api|access|auth|private|secret)[_-]?"
-                r"(?:key|token))\\?[\"']?[ \t]{0,3}(?::|=>?)[ \t]{0,3})(?:\\?\"[^\"\n]{1,300}\"|'[^'\n]{1,300}'"
-                r"|[^\s\"'\\()\[\]{},;&<>]{4,300}(?![\w(.\[]))",
+    "flag": r"(?i)(?P<keep>--(?:password|passwd|token|secret|api-?key) )[^\s]{3,300}",
+    # NAME=value always; NAME = value and NAME: value unless it is a call
+    "password": r"(?i)(?P<keep>(?:passw(?:or)?d|pwd|passphrase|secret|(?:api|access|account|auth|client|private|"
+                r"refresh|secret|session)[_-]?(?:key|token))\\?[\"']?(?:=|[ \t]{0,3}(?::=?|={1,3}>?|>)[ \t]{0,3}"
+                r"(?![\w.]{1,60}[(\[])))(?:\\?\"[^\"\n]{1,300}\"|'[^'\n]{1,300}'|[^\s\"'\\&;<>]{3,300})",
 }
 
 
@@ -797,8 +801,9 @@ class JevJudge:
     def _clean(self, text: str, name: str, terms: Optional[Iterable[str]] = None) -> str:
         """A text as it is sent: masked, UTF-8, clipped to CLIP[name] at its end or, with terms, as `preview` does."""
         limit = CLIP[name]
-        if len(text) > LOOKED_AT:
-            text = text[:LOOKED_AT // 2] + "\n" + text[-LOOKED_AT // 2:]
+        if len(text) > LOOKED_AT:  # whole lines, so that no secret is cut in two and missed
+            head, tail = text[:LOOKED_AT // 2], text[-LOOKED_AT // 2:]
+            text = (head.rpartition("\n")[0] or head) + "\n" + (tail.partition("\n")[2] or tail)
         text = (masked(text) if self.settings.redact else text).encode("utf-8", "replace").decode("utf-8")
         return text[:limit] + "…" * (len(text) > limit) if terms is None else preview(text, terms, limit)
 
@@ -859,7 +864,7 @@ class JevJudge:
             self.counts[name] += count
         if event["input_tokens"]:
             self._ratio = min(4.0, max(1.0, (self._ratio + size / event["input_tokens"]) / 2))
-        why = {"fault": str(found)} if self.degraded else {"model": found.model, "request_id": found.request_id}
+        why = {"fault": str(found)} if self.degraded else {"model": found.model[:80], "request_id": found.request_id}
         if self.log:
             self.log({"event": "ask", **event, "ms": round((self.clock() - began) * 1000), **why})
 
@@ -1102,6 +1107,7 @@ ADVICE = {400: "look at the model's name", 401: "the key is not valid", 402: "th
 CAUSES = {"gaierror": "name not resolved", "ConnectionRefusedError": "refused", "SSLError": "TLS",
           "timeout": "deadline", "TimeoutError": "deadline", "ConnectionError": "dropped", "HTTPException": "dropped"}
 KEY = "[!-~]+"  # printable ASCII without a space, as the official client demands
+ECHO = 8  # characters; a shorter key is a stand-in of a local server and may be part of any word
 REQUEST_ID = "[A-Za-z0-9._-]{1,80}"  # what a message may show as a request id
 LOOPBACK = r"localhost|\[::1\]|127(?:\.[0-9]{1,3}){3}"  # hosts that may be spoken to without TLS
 # RFC 3986 without user information, query and fragment: scheme, host, port, path.
@@ -1326,7 +1332,9 @@ class SystemOne:
             headers["Authorization"] = f"Bearer {self._key}"
         status, got, data = self._transport(self.url, body, headers, left, cancel)
         id = got.get("x-typesafe-request-id") or got.get("x-generation-id") or ""
-        id = id if re.fullmatch(REQUEST_ID, id) and id != self._key else ""
+        if len(self._key) >= ECHO and (self._key.encode() in data or self._key in id):
+            raise AnswerError("body", "an answer", "our key")  # nothing of this reply may reach a message or a log
+        id = id if re.fullmatch(REQUEST_ID, id) else ""
         if status != 200:
             kind = next((kind for kind in ERROR_TYPES if kind.encode() in data), "")
             raise RefusedError(status if 100 <= status <= 599 else 0, kind, id, asked_wait(got, self._clock.time()))

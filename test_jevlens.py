@@ -1786,13 +1786,27 @@ def test_what_is_sent_and_what_comes_back() -> None:
 def test_errors_are_made_of_known_words_only() -> None:
     reply = http(401, {"detail": {"error_type": "authentication_error", "message": "bad key k-secret-2"}},
                  x_typesafe_request_id="req_7")
-    echo = http(401, {"error": "k-secret-2"}, x_typesafe_request_id="k-secret-2", x_generation_id="a b")
-    for script, want in ((reply, ("authentication_error", "req_7")), (echo, ("", ""))):
-        with Server(script) as server, pytest.raises(RefusedError) as caught:
-            SystemOne("k-secret-2", server.url).ask("s", ASKED)
-        assert (caught.value.error_type, caught.value.request_id) == want
-        assert "k-secret-2" not in str(caught.value) + repr(vars(caught.value))
+    with Server(reply) as server, pytest.raises(RefusedError) as caught:
+        SystemOne("k-secret-3", server.url).ask("s", ASKED)
+    assert (caught.value.error_type, caught.value.request_id) == ("authentication_error", "req_7")
+    assert "k-secret" not in str(caught.value) + repr(vars(caught.value))
+    with Server(http(500, b"", x_generation_id="a b")) as server, pytest.raises(RefusedError) as caught:
+        SystemOne("k-secret-3", server.url, retries=0).ask("s", ASKED)
+    assert caught.value.request_id == ""
     assert "k-secret-2" not in repr(SystemOne("k-secret-2", "https://a.example"))
+
+
+ECHOES = {"as the model's name": http(200, right_answer({"questions": ASKED}, model="k-secret-2")),
+          "in a legend": http(200, json.loads(changed("answers.risk.legend.0", "your key is k-secret-2"))),
+          "in an error": http(401, {"error": "k-secret-2"}),
+          "as a request id": http(401, b"", x_generation_id="k-secret-2")}
+
+
+@pytest.mark.parametrize("case", ECHOES)
+def test_a_reply_that_holds_our_key_goes_nowhere(case: str) -> None:
+    with Server(ECHOES[case]) as server, pytest.raises(AnswerError) as caught:
+        SystemOne("k-secret-2", server.url).ask("s", ASKED)
+    assert "k-secret-2" not in str(caught.value) + repr(vars(caught.value))
 
 
 ENDPOINTS: Dict[str, str] = {
@@ -2148,14 +2162,20 @@ MASKED: Dict[str, Tuple[Tuple[str, ...], Tuple[str, ...]]] = {
                  "xoxb-123456789012-abc"),
                 ("sk-learn is a library", "ts-node-dev-something-else", "ghp_short",
                  "risk-assessment-of-2024-projects")),
-    "token": (("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.SflKxw",), ("eyJhbGciOiJIUzI1NiJ9 alone",)),
-    "bearer": (("Authorization: Bearer abc123def456ghi789", "authorization: basic dXNlcjpwYXNzd29yZDE="),
-               ("the bearer of bad news arrives", "Bearer tokens are explained here")),
+    "token": (("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.SflKxw", "CI_TOKEN=abc123def456ghi789",
+               '"token": "abc123def456ghi789"'),
+              ("eyJhbGciOiJIUzI1NiJ9 alone", "token = parser.next_token_of_line()", "max_tokens=4096")),
+    "header": (("Authorization: Bearer abc123def456ghi789", "authorization: basic dXNlcjpwYXNzd29yZDE=",
+                "-H 'Authorization: Token abc123def'", "Set-Cookie: sid=abc123de; Path=/", "use Bearer abc123def456"),
+               ("the bearer of bad news arrives", "Bearer tokens are explained here", "basic arithmetic")),
+    "flag": (("tool --password hunter2 run", "tool --api-key abc123"), ("tool --passwordless run", "--token")),
     "URL password": (("postgres://app:s3cret@db:5432/app",), ("http://localhost:8080/a@b", "git@github.com:a/b.git")),
     "password": (("DB_PASSWORD=hunter2!", 'password: "two words"', "{'api_key': 'abcd1234'}", '{"secret": "s"}',
-                  "pwd = hunter22", '"{\\"password\\": \\"hunter2\\"}"', "client_secret=abcdef"),
-                 ("password = get_password()", "if password == other:", "password: ", "secrets = 4",
-                  "max_tokens=4096", "key = value")),
+                  "pwd = hunter22", "PASSWORD=abc123(x", "aws_secret_access_key = abc123/K7",
+                  'if password == "hunter2":', "<password>hunter2</password>", "?password=hunter2&x=1",
+                  "AccountKey=abc123==", '"{\\"password\\": \\"hunter2\\"}"', "client_secret=abcdef"),
+                 ("password = get_password()", "password: os.environ['X']", "password: ", "the secret of success",
+                  "max_tokens=4096", "key = value", "passwords are kept")),
 }
 
 
@@ -2173,7 +2193,8 @@ def test_secrets_are_masked_and_their_like_are_not(name: str) -> None:
 
 def test_masking_stays_linear() -> None:
     evil = ["\n", "a", "1", " ", "-", "=", '"', "'", "eyJ", "eyJaaaaaaaa.", "sk-", "://", "://a:", "bearer ",
-            "password=", "aB3+", "password: '", "-----BEGIN ", "-----BEGIN PRIVATE KEY-----"]
+            "password=", "aB3+", "password: '", "token: ", "authorization: ", "secret ", "--token ",
+            "-----BEGIN ", "-----BEGIN PRIVATE KEY-----"]
     for text in evil:
         began = time.process_time()
         jevlens.masked(text * (100_000 // len(text)))
