@@ -86,11 +86,11 @@ SPAN = r"\s*(\d+)(?:\s*-\s*(\d+))?\s*"
 # Names that an agent would write without having read them here: builtin exceptions, products, common methods.
 TRAINED = frozenset(
     """AssertionError AttributeError FileNotFoundError ImportError IndexError KeyError KeyboardInterrupt NameError
-    TypeError ModuleNotFoundError NotImplementedError OSError PermissionError RuntimeError StopIteration SyntaxError
-    TimeoutError ValueError ZeroDivisionError RangeError ReferenceError NullPointerException IllegalArgumentException IOException
-    IllegalStateException GitHub GitLab OpenAI ChatGPT TypeScript JavaScript PostgreSQL MySQL SQLite MongoDB GraphQL
-    WebSocket OAuth2 base64 sha256 is_file is_dir setUp tearDown total_seconds toString hashCode forEach indexOf int32
-    setTimeout innerHTML int64 uint8 uint32 uint64 float32 float64 node_modules""".split())  # fmt: skip
+    ModuleNotFoundError NotImplementedError OSError PermissionError RuntimeError StopIteration SyntaxError TimeoutError
+    TypeError ValueError ZeroDivisionError RangeError ReferenceError NullPointerException IllegalArgumentException
+    IOException IllegalStateException GitHub GitLab OpenAI ChatGPT TypeScript JavaScript PostgreSQL MySQL SQLite MongoDB
+    GraphQL WebSocket OAuth2 base64 sha256 is_file is_dir setUp tearDown total_seconds toString hashCode forEach indexOf
+    innerHTML setTimeout int32 int64 uint8 uint32 uint64 float32 float64 node_modules""".split())  # fmt: skip
 
 Counts = collections.Counter  # field -> number; the fields are FIELDS, those of the corrected rules begin with c_
 FIELDS = ("n tokens sent compressed phrases phrases_kept edits first strict quote ref recalls recall"
@@ -495,12 +495,10 @@ RESAMPLES = 400  # bootstrap replicates: the ends of a 95 % interval move by und
 MEASURES = {  # name: fields of the misses and of what they are a share of
     "edit": ("first", "edits"), "strict": ("strict", "edits"), "quote": ("quote", "n"), "ref": ("ref", "n"),
     "recall": ("recall", "recalls"), "c_edit": ("c_first", "c_edits"), "c_strict": ("c_strict", "c_edits"),
-    "c_ref": ("c_ref", "n"),
-}  # fmt: skip
+    "c_ref": ("c_ref", "n")}  # fmt: skip
 OBJECTIVES = {  # name: the measures that stand for the edit-miss and the ref-miss in it
     "objective": ("edit", "ref"), "strict_objective": ("strict", "ref"),
-    "c_objective": ("c_edit", "c_ref"), "c_strict_objective": ("c_strict", "c_ref"),
-}  # fmt: skip
+    "c_objective": ("c_edit", "c_ref"), "c_strict_objective": ("c_strict", "c_ref")}  # fmt: skip
 
 
 def measures(counts: Sequence[int]) -> dict[str, float]:
@@ -581,19 +579,11 @@ def report(as_json: bool, data: dict[str, Any], tables: Sequence[Table]) -> None
             print("  ".join([row[0].ljust(widths[0]), *padded[1:]]).rstrip())
 
 
-class Progress:
-    """A bar on stderr, where that is a terminal."""
-
-    def __init__(self, what: str) -> None:
-        """`what` stands before the bar."""
-        self.what, self.last, self.live = what, -1, sys.stderr.isatty()
-
-    def at(self, share: float) -> None:
-        """Redraw at 0 <= share <= 1; 1 ends the line."""
-        percent = int(100 * min(share, 1.0))
-        if self.live and percent != self.last:
-            self.last, end = percent, "\n" if percent == 100 else ""
-            print(f"\r{self.what} [{'#' * (percent // 4):<25}] {percent:3d} %", end=end, file=sys.stderr, flush=True)
+def progress(share: float) -> None:
+    """Redraw the bar on stderr, where that is a terminal, at 0 <= share <= 1; 1 ends its line."""
+    if sys.stderr.isatty():
+        bar = f"\r[{'#' * int(25 * share):<25}] {100 * share:3.0f} %"
+        print(bar, end="\n" if share == 1 else "", file=sys.stderr, flush=True)
 
 
 PAGE = """<!doctype html><meta charset="utf-8"><title>Misses</title><style>
@@ -638,29 +628,12 @@ def page_lines(each: Scored) -> Iterator[str]:
 # ---------------------------------------------------------------- outputs, trajectories, sessions, sweep, speed
 
 
-class Plan(NamedTuple):
-    """How rows are scored; sent once to every worker process."""
-
-    engines: tuple[str, ...]  # `local`, `jev`, `full`, `headtail`
-    gutter: bool | None = None
-    half: str = ""  # `A` or `B`: rows by a hash of their group
-    fresh: bool = False  # leave out the results that a row says are in dev too
-    pages: bool = False
-    settings: tuple[tuple[str, str], ...] = ()  # (name, value)
-
-
-_PLAN = Plan(())  # of this process; set by `_start`
 _LOCAL = dict(jevlens.LOCAL)  # the local judge's table as it was before any change
 
 
-def _start(plan: Plan) -> None:
-    global _PLAN
-    _PLAN = plan
-
-
-def new_engine(name: str, plan: Plan) -> Engine:
+def new_engine(name: str, args: argparse.Namespace) -> Engine:
     """An engine for one session."""
-    return Engine(name) if name in BASELINES else Product(judge_of(name), plan.gutter, settings_of(plan.settings))
+    return Engine(name) if name in BASELINES else Product(judge_of(name), args.gutter, settings_of(args.settings))
 
 
 @functools.lru_cache(maxsize=None)
@@ -669,11 +642,11 @@ def judge_of(name: str) -> Any:
     return jevlens.make_judge(name, jevlens.Settings())
 
 
-def settings_of(changes: Sequence[tuple[str, str]]) -> jevlens.Settings:
+def settings_of(changes: dict[str, str]) -> jevlens.Settings:
     """The default Settings with these fields changed; other names change the local judge's table LOCAL."""
     fields: dict[str, Any] = {}
     jevlens.LOCAL.update(_LOCAL)
-    for name, value in changes:
+    for name, value in changes.items():
         kind: Any = type(getattr(jevlens.Settings, name, None))
         if name not in jevlens.LOCAL and kind not in (bool, int, float, str):
             raise BenchError(f"--set {name}: neither a setting nor a constant of the local judge")
@@ -689,69 +662,65 @@ def half_of(group: str) -> str:
     return "A" if hashlib.sha256(group.encode("utf-8", "surrogatepass")).hexdigest()[0] < "8" else "B"
 
 
-def score_row(row: dict[str, Any], plan: Plan) -> list[list[Scored]]:
-    """Per engine of the plan, the scored results of one session."""
-    if plan.half and half_of(row.get("group", "")) != plan.half:
-        return [[] for _ in plan.engines]
-    turns, skip = prepare(row), (row.get("seen_in_dev") or ()) if plan.fresh else ()
-    return [Scorer(row, turns, new_engine(name, plan), plan.pages).run(skip) for name in plan.engines]
+def score_line(args: argparse.Namespace, line: bytes) -> list[list[Scored]]:
+    """Per engine of the options, the scored results of the session on a line of JSON."""
+    row = json.loads(line)
+    if args.half and half_of(row.get("group", "")) != args.half:
+        return [[] for _ in args.engines]
+    turns, skip = prepare(row), (row.get("seen_in_dev") or ()) if args.fresh else ()
+    return [Scorer(row, turns, new_engine(name, args), bool(args.html)).run(skip) for name in args.engines]
 
 
-def _score_line(line: bytes) -> list[list[Scored]]:
-    return score_row(json.loads(line), _PLAN)
-
-
-def read_lines(paths: Sequence[str], every: int, offset: int) -> Iterator[bytes]:
+def read_lines(paths: Sequence[str], every: int = 1, offset: int = 0) -> Iterator[bytes]:
     """Every `every`-th line of JSONL files, gzip or plain, with a bar on stderr."""
     sizes = [os.path.getsize(path) for path in paths]
-    bar, number = Progress("rows"), 0
+    number = 0
     for k, path in enumerate(paths):
         with open(path, "rb") as raw:
             for line in gzip.open(raw) if path.endswith(".gz") else raw:
-                bar.at((sum(sizes[:k]) + raw.tell()) / max(1, sum(sizes)) - 0.001)
+                progress(0.999 * (sum(sizes[:k]) + raw.tell()) / max(1, sum(sizes)))
                 if number % every == offset and line.strip():
                     yield line
                 number += 1
-    bar.at(1)
+    progress(1)
 
 
-def score_lines(lines: Iterable[bytes], plan: Plan, jobs: int) -> list[list[Scored]]:
-    """Per engine, the results of all rows in the order of the rows; `jobs` processes share the rows."""
-    out: list[list[Scored]] = [[] for _ in plan.engines]
-    _start(plan)
-    with multiprocessing.Pool(jobs, _start, (plan,)) if jobs > 1 else contextlib.nullcontext() as pool:
+def score_lines(lines: Iterable[bytes], args: argparse.Namespace) -> list[list[Scored]]:
+    """Per engine, the results of all rows in the order of the rows; `args.jobs` processes share the rows."""
+    out: list[list[Scored]] = [[] for _ in args.engines]
+    job = functools.partial(score_line, args)
+    with multiprocessing.Pool(args.jobs) if args.jobs > 1 else contextlib.nullcontext() as pool:
         # imap reads ahead by what fits its pipe, so memory stays bounded
-        for per_engine in pool.imap(_score_line, lines) if pool else map(_score_line, lines):
+        for per_engine in pool.imap(job, lines) if pool else map(job, lines):
             for scored, more in zip(out, per_engine):
                 scored.extend(more)
     return out
 
 
-def print_scores(plan: Plan, all_scored: list[list[Scored]], args: argparse.Namespace, more: dict[str, Any]) -> None:
+def print_scores(args: argparse.Namespace, all_scored: list[list[Scored]], **more: Any) -> None:
     """Headline with intervals and baselines, slices, times and the misses, as tables or as JSON."""
-    results = {name: summary(scored) for name, scored in zip(plan.engines, all_scored)}
-    first, best = all_scored[0], results[plan.engines[0]]
-    grouped: dict[str, list[Scored]] = {}
-    for each in first:
-        for name in each.slices:
-            grouped.setdefault(name, []).append(each)
-    slices = {name: summary(grouped[name]) for name in sorted(grouped, key=lambda k: (k != "all", ":" in k, k))}
+    results = {name: summary(scored) for name, scored in zip(args.engines, all_scored)}
+    first = all_scored[0]
+    order = sorted({name for each in first for name in each.slices}, key=lambda key: (key != "all", ":" in key, key))
+    slices = {name: summary([each for each in first if name in each.slices]) for name in order}
     times = sorted(each.ms for each in first) or [0.0]
     ms = {"median": times[len(times) // 2], "p95": times[int(len(times) * 0.95)], "max": times[-1]}
-    shown = [name for name in best if name not in ("counts", "ci95")]
-    rows = [headline(name, results) for name in shown if not name.startswith("c_")]
-    tables: list[Table] = [("all large results", ["", "of", "referee rules", "corrected", *plan.engines[1:]], rows)]
+    shown = [name for name in results[args.engines[0]] if name not in ("counts", "ci95")]
     counted = ("n", "compressed", "tokens", "edits", "c_edits")
-    cells = [[name, *(of["counts"][k] for k in counted), *(of[k] for k in shown)] for name, of in slices.items()]
-    tables.append(("slices (c_: corrected rules)", ["", *counted, *shown], cells))
-    tables.append(("ms per large result", ["", "ms"], list(ms.items())))
+    tables: list[Table] = [
+        ("all large results", ["", "of", "referee rules", "corrected", *args.engines[1:]],
+         [headline(name, results) for name in shown if not name.startswith("c_")]),
+        ("slices (c_: corrected rules)", ["", *counted, *shown],
+         [[name, *(of["counts"][k] for k in counted), *(of[k] for k in shown)] for name, of in slices.items()]),
+        ("ms per large result", ["", "ms"], list(ms.items())),
+    ]  # fmt: skip
     misses = [[kind, each.row, each.call, *each.slices[1:], lost] for each in first for kind, lost in each.misses]
     if args.worst:
         tables.append(("misses", "miss row call kind agent view shape reason lost".split(), misses))
+        more["misses"] = misses
     if args.html:
         write_page(args.html, first)
-    listed = {"misses": misses} if args.worst else {}
-    report(args.json, {"engines": results, "slices": slices, "ms": ms, **listed, **more}, tables)
+    report(args.json, {"engines": results, "slices": slices, "ms": ms, **more}, tables)
 
 
 def headline(name: str, results: dict[str, dict[str, Any]]) -> list[str]:
@@ -780,6 +749,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--offset": {"type": int, "default": 0},
     "--half": {"choices": ("A", "B"), "default": "", "help": "one half of the groups"},
     "--fresh": {"action": "store_true", "help": "without the results that rows mark as seen_in_dev"},
+    "--tuned": {"type": int, "default": 3, "metavar": "N", "help": "the first N conversations are reported apart"},
     "--grid": {"action": "store_true", "help": "all combinations, not one setting at a time"},
 }
 ENGINE = ("--judge", "--gutter", "--set", "--json", "--no-baselines")
@@ -788,32 +758,23 @@ ROWS = ("--every", "--offset", "--half", "--fresh")
 
 
 def parsed(name: str, about: str | None, argv: Sequence[str], *options: str) -> argparse.Namespace:
-    """The arguments of a command, which takes these of OPTIONS."""
-    parser = argparse.ArgumentParser(prog=f"bench.py {name}", description=about)
+    """The arguments of a command that takes these of OPTIONS; `engines`: the judged one first; `settings`: of --set."""
+    form = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(prog=f"bench.py {name}", description=about, formatter_class=form)
+    parser.set_defaults(**{option.strip("-").replace("-", "_"): of.get("default") for option, of in OPTIONS.items()})
     for option in options:
         parser.add_argument(option, **OPTIONS[option])
-    return parser.parse_args(argv)
+    args = parser.parse_args(argv)
+    judged = [] if args.judge == "none" else [args.judge]
+    args.engines = judged if judged and args.no_baselines else [*judged, "headtail", "full"]
+    args.settings = dict(word.partition("=")[::2] for word in args.set)
+    return args
 
 
-def plan_of(args: argparse.Namespace) -> Plan:
-    """How the options ask to score: the judged engine first, then the baselines."""
-    judged = () if args.judge == "none" else (args.judge,)
-    engines = judged if judged and args.no_baselines else (*judged, "headtail", "full")
-    pairs = [word.partition("=") for word in args.set]
-    if not all(equals for _, equals, _ in pairs):
-        raise BenchError("--set: write NAME=VALUE")
-    of = vars(args)
-    return Plan(engines, args.gutter, of.get("half", ""), of.get("fresh", False), bool(of.get("html")),
-                tuple((name, value) for name, _, value in pairs))  # fmt: skip
-
-
-def cmd_trajectories(argv: Sequence[str]) -> int:
+def cmd_trajectories(argv: Sequence[str]) -> None:
     """recorded sessions, scored by what the agent did next"""
     args = parsed("trajectories", cmd_trajectories.__doc__, argv, "files", *SCORES, *ROWS)
-    plan, start = plan_of(args), time.perf_counter()
-    scored = score_lines(read_lines(args.files, max(1, args.every), args.offset), plan, args.jobs)
-    print_scores(plan, scored, args, {"seconds": round(time.perf_counter() - start, 1)})
-    return 0
+    print_scores(args, score_lines(read_lines(args.files, max(1, args.every), args.offset), args))
 
 
 def session_paths(path: str) -> list[str]:
@@ -840,7 +801,7 @@ def row_of(session: history.Session) -> dict[str, Any]:
     return {"id": session.id, "agent": session.agent, "group": session.group, "task": session.task, "turns": turns}
 
 
-def cmd_sessions(argv: Sequence[str]) -> int:
+def cmd_sessions(argv: Sequence[str]) -> None:
     """what would have been saved, and missed, on your own recorded sessions; nothing is uploaded, copied or written"""
     args = parsed("sessions", cmd_sessions.__doc__, argv, "paths", *SCORES)
     found: Counts[str] = Counts()
@@ -856,47 +817,41 @@ def cmd_sessions(argv: Sequence[str]) -> int:
                 found.update({"sessions": 1, session.format: 1, "records skipped": session.skipped})
                 yield json.dumps(row_of(session)).encode()
 
-    plan = plan_of(args)
-    scored = score_lines(rows(), plan, args.jobs)
+    scored = score_lines(rows(), args)
     if not found["sessions"]:
         raise BenchError(f"{' '.join(args.paths)}: no recorded session of a known format")
     print(", ".join(f"{number} {name}" for name, number in found.items()), file=sys.stderr)
-    print_scores(plan, scored, args, {"found": found})
-    return 0
+    print_scores(args, scored, found=found)
 
 
 GAIN = 0.3  # points of the strict objective that a change must bring to be kept: less is noise
 PHRASES = 0.1  # points of phrases kept that it may cost: a view must not win by listing names
 
 
-def cmd_sweep(argv: Sequence[str]) -> int:
+def cmd_sweep(argv: Sequence[str]) -> None:
     """one setting at a time, each merged into the best so far, or a grid; --set NAME=VALUE,VALUE"""
     args = parsed("sweep", cmd_sweep.__doc__, argv, "files", "--grid", "--judge", "--set", "--jobs", "--json", *ROWS)
-    words = [word.partition("=") for word in args.set]
-    choices = [[(name, value) for value in values.split(",")] for name, _, values in words]
-    args.gutter, args.no_baselines, args.set = None, True, []
-    keys = ("saved", "edit", "strict", "quote", "ref", "phrases", "objective", "strict_objective")
+    choices = [[(name, value) for value in values.split(",")] for name, values in args.settings.items()]
+    args.engines = args.engines[:1]
+    args.jobs = 1 if args.judge == "jev" else args.jobs  # one process remembers what Jev answered
+    head = ["", "saved", "edit", "strict", "quote", "ref", "phrases", "objective", "strict_objective", "kept"]
     rows: list[list[Any]] = []
 
     def tried(changes: dict[str, str]) -> dict[str, Any]:
-        lines = read_lines(args.files, max(1, args.every), args.offset)  # one process remembers what Jev answered
-        plan = plan_of(args)._replace(settings=tuple(changes.items()))
-        (scored,) = score_lines(lines, plan, 1 if args.judge == "jev" else args.jobs)
-        of = summary(scored)
-        rows.append([" ".join(map("=".join, changes.items())) or "as it is", *(of[key] for key in keys), ""])
+        args.settings = changes
+        of = summary(score_lines(read_lines(args.files, max(1, args.every), args.offset), args)[0])
+        rows.append([" ".join(map("=".join, changes.items())) or "as it is", *(of[key] for key in head[1:-1]), ""])
         return of
 
     kept: dict[str, str] = {}
     best = tried(kept)
     for group in [list(itertools.product(*choices))] if args.grid else [list(zip(each)) for each in choices]:
         start = kept
-        for proposal in group:
-            of = tried({**start, **dict(proposal)})
+        for trial in ({**start, **dict(proposal)} for proposal in group):
+            of = tried(trial)
             if of["strict_objective"] > best["strict_objective"] + GAIN and of["phrases"] >= best["phrases"] - PHRASES:
-                best, kept, rows[-1][-1] = of, {**start, **dict(proposal)}, "*"
-    head = ["", *keys, "kept"]
+                best, kept, rows[-1][-1] = of, trial, "*"
     report(args.json, {"sweep": [dict(zip(head, row)) for row in rows]}, [("sweep", head, rows)])
-    return 0
 
 
 # kind: what was read or run, the lines of the made output by number, and the rare line that TASK asks for
@@ -927,19 +882,19 @@ def sample(kind: str, size: int) -> str:
 TASK = "Find odd_part and mend it."
 
 
-def needle_test(cases: Sequence[tuple[str, str, str, str, list[str]]], plan: Plan, as_json: bool) -> int:
+def needle_test(cases: Sequence[tuple[str, str, str, str, list[str]]], args: argparse.Namespace) -> None:
     """Print for every case (name, command, text, task, needles) what was sent; a saving is safe with all needles."""
     rows: list[dict[str, Any]] = []
     for name, what, text, task, needles in cases:
         turn = Turn({"role": "tool", "output": text, "call_id": "c"}, {"c": call_of(what)})
         row: dict[str, Any] = {"output": name, "tokens": tokens(text)}
-        for engine in plan.engines:
+        for engine in args.engines:
             start = time.perf_counter()
-            sent = new_engine(engine, plan).send(turn, task, task)
+            sent = new_engine(engine, args).send(turn, task, task)
             ms, kept = (time.perf_counter() - start) * 1000, sum(needle in sent.text for needle in needles)
             saved = 100 - 100 * tokens(sent.text) / row["tokens"]
             cells = {"sent": tokens(sent.text), "view": sent.view, "ms": ms, "saved %": saved}
-            cells = cells if engine == plan.engines[0] else {}
+            cells = cells if engine == args.engines[0] else {}
             cells.update({"safe %": saved if kept == len(needles) else 0.0, "needles": f"{kept}/{len(needles)}"})
             row.update((f"{engine} {key}", cell) for key, cell in cells.items())
         rows.append(row)
@@ -947,11 +902,10 @@ def needle_test(cases: Sequence[tuple[str, str, str, str, list[str]]], plan: Pla
     whole = {key: sum(len(set(row[key].split("/"))) == 1 for row in rows) for key in rows[0] if "needles" in key}
     last = {"output": "mean; outputs with all needles", **mean, **whole}
     table = [[row.get(key, "") for key in rows[0]] for row in (*rows, last)]
-    report(as_json, {"outputs": rows, "mean": mean, "all needles": whole}, [("needles", list(rows[0]), table)])
-    return 0
+    report(args.json, {"outputs": rows, "mean": mean, "all needles": whole}, [("needles", list(rows[0]), table)])
 
 
-def cmd_outputs(argv: Sequence[str]) -> int:
+def cmd_outputs(argv: Sequence[str]) -> None:
     """needles kept and characters saved on real outputs"""
     args = parsed("outputs", cmd_outputs.__doc__, argv, "folder", *ENGINE)
     with open(os.path.join(args.folder, "needles.json"), encoding="utf-8") as file:
@@ -961,21 +915,19 @@ def cmd_outputs(argv: Sequence[str]) -> int:
         with open(os.path.join(args.folder, each["name"] + ".txt"), encoding="utf-8", newline="") as file:
             what = each["command"].split()[-1] if each["tool"] == "read" else each["command"]
             cases.append((each["name"], what, file.read(), each["task"], each["needles"]))
-    return needle_test(cases, plan_of(args), args.json)
+    needle_test(cases, args)
 
 
-def cmd_short(argv: Sequence[str]) -> int:
+def cmd_short(argv: Sequence[str]) -> None:
     """a short run on outputs that it makes itself"""
-    args = parsed("short", cmd_short.__doc__, argv, *ENGINE)
-    made = [(kind, what, sample(kind, 100_000), TASK, [rare]) for kind, (what, _, rare) in SAMPLES.items()]
-    return needle_test(made, plan_of(args), args.json)
+    args = parsed("", __doc__, argv, *ENGINE)
+    needle_test([(kind, what, sample(kind, 100_000), TASK, [rare]) for kind, (what, _, rare) in SAMPLES.items()], args)
 
 
-GROWTH = (10_000, 100_000, 1_000_000, 4_000_000, 10_000_000, 40_000_000)  # characters
+SIZES = (10_000, 100_000, 1_000_000, 4_000_000, 10_000_000, 40_000_000)  # characters
 STARTS = 9  # rounds of process starts, one of each kind in turn, of which the median counts
 HOOKED = json.dumps({"hook_event_name": "PostToolUse", "session_id": "s", "tool_name": "Bash",
                      "tool_input": {"command": "ls"}, "tool_response": {"stdout": "a.py"}}).encode()  # fmt: skip
-
 
 def median_ms(job: Callable[[], object], repeats: int = 9) -> float:
     """The median time of a job."""
@@ -1008,18 +960,16 @@ def starts() -> list[list[Any]]:
     return [[name, ms, f"{ms / middle['bare']:.2f}", ms - middle["bare"]] for name, ms in middle.items()]
 
 
-def cmd_speed(argv: Sequence[str]) -> int:
+def cmd_speed(argv: Sequence[str]) -> None:
     """time by size and kind, growth, peak memory, process starts"""
     args = parsed("speed", cmd_speed.__doc__, argv, "--json")
-    begun, kinds, growth = starts(), [], []
-    for kind in SAMPLES:
-        few, some, many = (sample(kind, size) for size in (10_000, 100_000, 1_000_000))
-        ms, once = median_ms(seeing(kind, some)), median_ms(functools.partial(re.findall, NAME, some))
-        kinds.append([kind, median_ms(seeing(kind, few)), ms, median_ms(seeing(kind, many), 3), ms / once])
-    for size in GROWTH:
-        ms = median_ms(seeing("test", sample("test", size)), 3 if size < 4_000_000 else 1)
-        growth.append([f"{size / 1e6:g} MB", ms, ms / (size / 1e6)])
-    growth.append(["40 MB in one line", median_ms(seeing("json", "x" * 40_000_000), 1), ""])
+    begun, rows = starts(), []
+    for kind, size in [*itertools.product(SAMPLES, SIZES[:3]), *(("test", size) for size in SIZES[3:])]:
+        text, repeats = sample(kind, size), 9 if size < 1_000_000 else 3 if size < 4_000_000 else 1
+        ms, once = median_ms(seeing(kind, text), repeats), median_ms(functools.partial(re.findall, NAME, text), repeats)
+        rows.append([kind, f"{size / 1e6:g} MB", ms, ms / (size / 1e6), ms / once])
+    one = median_ms(seeing("json", "x" * SIZES[-1]), 1)
+    rows.append(["one line", f"{SIZES[-1] / 1e6:g} MB", one, one / (SIZES[-1] / 1e6), ""])
     text = sample("test", 10_000_000)
     tracemalloc.start()
     seeing("test", text)()
@@ -1027,13 +977,11 @@ def cmd_speed(argv: Sequence[str]) -> int:
     tracemalloc.stop()
     memory = [["10 MB", peak / 1e6, peak / len(text), (peak - 8 * len(text)) / (text.count("\n") + 1)]]
     tables: list[Table] = [
-        ("milliseconds by kind", ["", "10 kB", "100 kB", "1 MB", "100 kB in identifier passes"], kinds),
-        ("growth (test log)", ["", "ms", "ms per MB"], growth),
+        ("time of a view", ["", "size", "ms", "ms per MB", "in identifier passes"], rows),
         ("peak memory (test log, the input counted)", ["", "MB", "x input", "bytes a line beyond 8 x input"], memory),
         ("process start to finish", ["", "ms", "x bare", "ms above bare"], begun),
     ]
     report(args.json, {title: [dict(zip(head, row)) for row in rows] for title, head, rows in tables}, tables)
-    return 0
 
 
 # ---------------------------------------------------------------- dialogues and distil
@@ -1174,12 +1122,7 @@ def replay_line(line: bytes) -> dict[tuple[str, bool], Counts[str]]:
 
 def cmd_distil(argv: Sequence[str]) -> int:
     """what distilling finished runs, checkpoints and the ledger keep out of later turns, cost, and harm"""
-    parser = argparse.ArgumentParser(prog="bench.py distil", description=cmd_distil.__doc__)
-    parser.add_argument("files", nargs="+", metavar="FILE", help="JSONL, plain or gzip")
-    parser.add_argument("--every", type=int, default=1, help="every Nth row only")
-    parser.add_argument("--offset", type=int, default=0)
-    parser.add_argument("--json", action="store_true")
-    args = parser.parse_args(argv)
+    args = parsed("distil", cmd_distil.__doc__, argv, "files", "--every", "--offset", "--json")
     totals: dict[tuple[str, bool], Counts[str]] = collections.defaultdict(Counts)
     for line in read_lines(args.files, max(1, args.every), args.offset):
         for way, counts in replay_line(line).items():
@@ -1320,12 +1263,7 @@ def share_rows(label: str, parts: Sequence[dict[tuple[str, int], list[float]]]) 
 
 def cmd_dialogues(argv: Sequence[str]) -> int:
     """evidence found in long conversations, or, for recorded sessions, what an agent takes from far back"""
-    parser = argparse.ArgumentParser(prog="bench.py dialogues", description=cmd_dialogues.__doc__)
-    parser.add_argument("files", nargs="+", metavar="FILE", help="JSONL, plain or gzip")
-    parser.add_argument("--tuned", type=int, default=3, help="the first N conversations are reported apart")
-    parser.add_argument("--every", type=int, default=1, help="every Nth row only")
-    parser.add_argument("--json", action="store_true")
-    args = parser.parse_args(argv)
+    args = parsed("dialogues", cmd_dialogues.__doc__, argv, "files", "--tuned", "--every", "--json")
     rows = [json.loads(line) for line in read_lines(args.files, max(1, args.every), 0)]
     asked, other = [r for r in rows if "questions" in r], [r for r in rows if "questions" not in r]
     found, taken = [dialogue_recall(row) for row in asked], [taken_recall(row) for row in other]
@@ -1347,19 +1285,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run `cmd_NAME` of this file for the command NAME, `cmd_short` without one; exit 0 done, 1 failed, 2 usage."""
     words = list(sys.argv[1:] if argv is None else argv)
     commands = {name[4:]: each for name, each in globals().items() if name.startswith("cmd_")}
-    if not words or words[0].startswith("-") and words[0] not in ("-h", "--help"):
-        words.insert(0, "short")
-    if words[0] not in commands:
-        print(__doc__ if "-h" in words[0] else f"bench: {words[0]}: use one of {', '.join(commands)}", file=sys.stderr)
-        return 0 if "-h" in words[0] else 2
+    name = words.pop(0) if words and not words[0].startswith("-") else "short"
+    if name not in commands:
+        print(f"bench: {name}: use one of {', '.join(commands)}", file=sys.stderr)
+        return 2
     try:
-        return int(commands[words[0]](words[1:]))
+        commands[name](words)
     except BrokenPipeError:  # the reader has seen enough
         sys.stderr.close()
-        return 1
     except (OSError, ValueError, subprocess.SubprocessError, BenchError, jevlens.JevlensError) as error:
-        print(f"bench: {words[0]}: {error}", file=sys.stderr)
+        print(f"bench: {name}: {error}", file=sys.stderr)
         return 1
+    return 0
 
 
 if __name__ == "__main__":

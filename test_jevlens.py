@@ -9,6 +9,7 @@ import copy
 import errno
 import gzip
 import hashlib
+import html
 import io
 import itertools
 import json
@@ -5704,10 +5705,113 @@ def test_bench_sends_everything_without_a_miss() -> None:
     call = {"role": "assistant", "text": "", "calls": [READ]}
     turns = [call, result("c1", "\n".join(DROPPED)), said(DROPPED[40], edit(DROPPED[40]))]
     row = {"id": "r", "agent": "a", "group": "g", "task": "t", "turns": turns}
-    (one,) = bench.score_row(row, bench.Plan(("full",)))[0]
+    (one,) = bench.Scorer(row, bench.prepare(row), bench.Engine()).run()
     of = bench.measures([one.counts[name] for name in bench.FIELDS])
     assert (of["saved"], of["objective"], of["strict_objective"], of["phrases"]) == (0, 0, 0, 100)
     assert one.counts["edits"] == one.counts["c_edits"] == 1
+
+
+OLD_TEXT = "\n".join(DROPPED)
+ROW = {"id": "r", "agent": "a", "group": "g", "task": "Please fix it.", "turns": [
+    {"role": "user", "text": "Please fix it."},
+    {"role": "assistant", "text": "", "calls": [READ]},
+    result("c1", OLD_TEXT),
+    said(DROPPED[40], edit(DROPPED[40])),
+]}  # fmt: skip
+
+
+def run_bench(capsys: Any, *words: str) -> dict[str, Any]:
+    """What a command prints with --json."""
+    assert bench.main([*words, "--json"]) == 0
+    return dict(json.loads(capsys.readouterr().out))
+
+
+def test_bench_scores_a_file_the_same_with_one_process_and_with_two(tmp_path: Any, capsys: Any) -> None:
+    path = tmp_path / "rows.jsonl.gz"
+    path.write_bytes(gzip.compress(lines_of(*({**ROW, "id": f"r{n}", "group": f"g{n}"} for n in range(6))).encode()))
+    one = run_bench(capsys, "trajectories", str(path), "--judge", "none", "--jobs", "1", "--worst")
+    two = run_bench(capsys, "trajectories", str(path), "--judge", "none", "--jobs", "2", "--worst")
+    assert one["engines"] == two["engines"]
+    assert one["misses"] == two["misses"]
+    assert one["engines"]["headtail"]["counts"]["n"] == 6
+    halves = [run_bench(capsys, "trajectories", str(path), "--judge", "none", "--half", half) for half in "AB"]
+    assert sum(half["engines"]["full"]["counts"]["n"] for half in halves) == 6
+    some = run_bench(capsys, "trajectories", str(path), "--judge", "none", "--every", "4")
+    assert some["engines"]["full"]["counts"]["n"] == 2
+
+
+def test_bench_reads_your_own_sessions_and_writes_nothing_beside_them(tmp_path: Any, capsys: Any) -> None:
+    records = [
+        claude("user", "Please fix it."),
+        claude("assistant", [{"type": "tool_use", "id": "c1", "name": "Read", "input": {"file_path": "src/app.py"}}]),
+        claude("user", [{"type": "tool_result", "tool_use_id": "c1", "content": OLD_TEXT}]),
+        claude("assistant", [{"type": "tool_use", "id": "c2", "name": "MultiEdit", "input": {"file_path": "src/app.py",
+               "edits": [{"old_string": DROPPED[40], "new_string": "x"}]}}]),
+    ]  # fmt: skip
+    folder = tmp_path / "projects"
+    folder.mkdir()
+    (folder / "s.jsonl").write_text(lines_of(*records))
+    (folder / "other.json").write_text("{}")
+    found = run_bench(capsys, "sessions", str(tmp_path), "--judge", "none", "--jobs", "1")
+    counts = found["engines"]["headtail"]["counts"]
+    assert (counts["n"], counts["edits"], counts["c_edits"]) == (1, 1, 1)
+    assert found["found"] == {"sessions": 1, "claude-code": 1, "records skipped": 0, "files of no known format": 1}
+    assert sorted(each.name for each in folder.iterdir()) == ["other.json", "s.jsonl"]
+
+
+def test_bench_page_marks_what_was_sent_left_out_and_used(tmp_path: Any) -> None:
+    scores = bench.Scorer(ROW, bench.prepare(ROW), FirstLine(), True).run()
+    bench.write_page(str(tmp_path / "misses.html"), scores)
+    page = (tmp_path / "misses.html").read_text(encoding="utf-8")
+    assert f'<span class="k">+     1 {html.escape(DROPPED[0])}' in page
+    assert f'<span class="n">!    41 {html.escape(DROPPED[40])}' in page
+    assert f'<span class="d">-    40 {html.escape(DROPPED[39])}' in page
+    shown = page.count("<span class=") - PAGE_LEGEND
+    folded = sum(int(line.split()[1]) for line in page.split("\n") if line.startswith("⋯"))
+    assert shown + folded == len(DROPPED)
+    assert "http" not in page
+
+
+PAGE_LEGEND = 3  # marked words above the first miss
+
+
+def test_bench_counts_a_saving_as_safe_only_with_every_needle(tmp_path: Any, capsys: Any) -> None:
+    text = "\n".join(f"line {n} of a long output" for n in range(2_000))
+    (tmp_path / "a.txt").write_text(text)
+    wanted = {"name": "a", "tool": "bash", "command": "make all", "task": "t", "needles": ["line 1 of", "line 1999 of"]}
+    cases = {"both ends": ["line 1 of", "line 1999 of"], "the middle too": ["line 1 of", "line 1000 of"]}
+    safe = {}
+    for sentence, needles in cases.items():
+        (tmp_path / "needles.json").write_text(json.dumps([{**wanted, "needles": needles}]))
+        (row,) = run_bench(capsys, "outputs", str(tmp_path), "--judge", "none")["outputs"]
+        safe[sentence] = (row["headtail needles"], row["headtail safe %"] > 50, row["full safe %"])
+    assert safe == {"both ends": ("2/2", True, 0.0), "the middle too": ("1/2", False, 0.0)}
+
+
+def test_bench_sweep_merges_what_helps_into_the_best(tmp_path: Any, capsys: Any) -> None:
+    path = tmp_path / "rows.jsonl"
+    turns = [*ROW["turns"][:2], result("c1", "\n".join(f"{n:6}\t{line}" for n, line in enumerate(DROPPED, 1)))]
+    path.write_text(lines_of({**ROW, "turns": turns}))
+    words = ("sweep", str(path), "--jobs", "1", "--set", "disabled=1,0", "--set", "min_tokens=1200")
+    rows = run_bench(capsys, *words)["sweep"]
+    assert [row[""] for row in rows] == ["as it is", "disabled=1", "disabled=0", "min_tokens=1200"]
+    assert rows[0]["saved"] == rows[2]["saved"] > rows[1]["saved"] == 0
+    assert not any(row["kept"] for row in rows)  # nothing beats the defaults here
+    assert bench.main(["sweep", str(path), "--set", "nothing=1"]) == 1
+    assert "neither a setting" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", (["nothing"], ["outputs", "/nowhere"], ["trajectories", "/nowhere.jsonl"]))
+def test_bench_says_what_it_cannot_do(words: list[str], capsys: Any) -> None:
+    assert bench.main(words) in (1, 2)
+    assert capsys.readouterr().err.startswith(f"bench: {words[0]}: ")
+
+
+def test_bench_runs_without_arguments_on_data_of_its_own(capsys: Any) -> None:
+    found = run_bench(capsys)
+    assert [row["output"] for row in found["outputs"]] == list(bench.SAMPLES)
+    assert {"machine", "python", "version", "commit"} <= set(found)
+    assert found["all needles"]["full needles"] == len(bench.SAMPLES)
 
 
 def test_bench_intervals_are_the_same_every_time_and_widen_with_fewer_groups() -> None:
