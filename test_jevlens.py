@@ -4,6 +4,7 @@ Cases stand in tables whose keys are sentences. Fixtures are short real outputs;
 """
 from __future__ import annotations
 
+import ast
 import contextlib
 import copy
 import errno
@@ -276,7 +277,7 @@ def check(output: str, seen: jevlens.Seen, lens: jevlens.Lens) -> None:
 
 
 # sentence -> (output, tool, arguments): one of each kind, none of them small
-OUTPUTS: dict[str, tuple[str, str, dict[str, Any]]] = {
+EVERY_KIND: dict[str, tuple[str, str, dict[str, Any]]] = {
     "code that was read": (MODULE, *READ_SHOP),
     "code with numbers, as cat -n prints it": (NUMBERED_SHOP, "bash", {"command": "cat -n shop.py"}),
     "code with arrows, as Claude Code prints it": (
@@ -332,9 +333,9 @@ OUTPUTS: dict[str, tuple[str, str, dict[str, Any]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("sentence", OUTPUTS)
+@pytest.mark.parametrize("sentence", EVERY_KIND)
 def test_see_keeps_its_promises(sentence: str) -> None:
-    output, tool, args = OUTPUTS[sentence]
+    output, tool, args = EVERY_KIND[sentence]
     for settings in (PLAIN_LENS, OUTLINE_LENS):
         for footer in (None, lambda seen: f"[jevlens {seen.id}]"):
             lens = jevlens.Lens("local", settings=settings, footer=footer)
@@ -348,7 +349,7 @@ VIEWS = ("outline", "focus", "signals", "testlog", "tree", "matches", "log", "se
 @pytest.mark.parametrize("view", VIEWS)
 def test_see_keeps_its_promises_in_every_view_that_a_judge_may_choose(view: str) -> None:
     offered = 0
-    for sentence, (output, tool, args) in OUTPUTS.items():
+    for sentence, (output, tool, args) in EVERY_KIND.items():
         for need in (0.1, 0.4, 0.9):
             judge = Fixed(view, need)
             lens = jevlens.Lens(judge, settings=PLAIN_LENS)
@@ -432,7 +433,7 @@ def test_the_size_gate_counts_characters() -> None:
     assert jevlens.Lens("local", settings=jevlens.Settings(min_tokens=0)).see("x", "bash", {}).reason != "small"
 
 
-def broken(*_: Any) -> Any:
+def goes_wrong(*_: Any) -> Any:
     raise RuntimeError("down")
 
 
@@ -441,7 +442,7 @@ class Down:
 
     def __init__(self, method: str, answer: Any = None) -> None:
         self.records: dict[str, Any] = {}
-        setattr(self, method, broken if answer is None else lambda *_: answer)
+        setattr(self, method, goes_wrong if answer is None else lambda *_: answer)
 
     def put(self, id: str, record: Any) -> None:
         self.records[id] = record
@@ -468,7 +469,7 @@ SEE_FAULTS: dict[str, tuple[Any, Any, Any, dict[str, Any]]] = {
     "a judge with answers that are no numbers": (Down("need", ["yes"] * 41), None, None, {}),
     "a store that cannot be written": (Fixed("outline"), Down("put"), None, {}),
     "a store that cannot be read": (Fixed("outline"), Down("get"), None, {}),
-    "a footer that fails": (Fixed("outline"), None, broken, {}),
+    "a footer that fails": (Fixed("outline"), None, goes_wrong, {}),
     "a store below a file": (Fixed("outline"), __file__, None, {}),
 }
 
@@ -506,7 +507,7 @@ ODD_CALLS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("sentence", ODD_CALLS)
 def test_see_of_a_careless_call(sentence: str, tmp_path: pathlib.Path) -> None:
-    for output in (MODULE, OUTPUTS["a log with one rare line"][0]):
+    for output in (MODULE, EVERY_KIND["a log with one rare line"][0]):
         lens = jevlens.Lens("local", tmp_path, OUTLINE_LENS)
         seen = lens.see(output, **ODD_CALLS[sentence])
         check(output, seen, lens)
@@ -563,7 +564,7 @@ def test_blocks_that_are_named_or_hit_are_put_back_without_asking() -> None:
 
 
 def test_a_section_floor_sends_everything_when_nobody_could_tell() -> None:
-    output, tool, args = OUTPUTS["a search"]
+    output, tool, args = EVERY_KIND["a search"]
     for need, view in ((0.29, "full"), (0.3, "relevant"), (0.31, "relevant")):
         judge = Fixed("sections", need)
         seen = jevlens.Lens(judge, settings=PLAIN_LENS).see(output, tool, args)
@@ -705,7 +706,7 @@ def every_view() -> str:
     found = hashlib.sha256()
     for settings in (PLAIN_LENS, OUTLINE_LENS):
         lens = jevlens.Lens("local", settings=settings)
-        for sentence, (output, tool, args) in OUTPUTS.items():
+        for sentence, (output, tool, args) in EVERY_KIND.items():
             seen = lens.see(output, tool, args, task=f"mend step_7 and step_11: {sentence}", latest="round the total")
             found.update(repr(seen).encode("utf-8", "surrogatepass"))
     return found.hexdigest()
@@ -3089,7 +3090,7 @@ def test_every_command_explains_itself(shell: Shell) -> None:
 PYTHON = sys.executable
 
 # sentence -> (a Python program, exit status, stdout, stderr)
-RUNS: dict[str, tuple[str, int, bytes, str]] = {
+CHILDREN: dict[str, tuple[str, int, bytes, str]] = {
     "a command that works": ("print('fine')", 0, b"fine\n", ""),
     "a command that fails": ("import sys; print('no', file=sys.stderr); sys.exit(3)", 3, b"", "no\n"),
     "the largest exit status": ("import sys; sys.exit(255)", 255, b"", ""),
@@ -3101,9 +3102,9 @@ RUNS: dict[str, tuple[str, int, bytes, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("sentence", RUNS)
+@pytest.mark.parametrize("sentence", CHILDREN)
 def test_run(sentence: str, shell: Shell) -> None:
-    program, status, out, err = RUNS[sentence]
+    program, status, out, err = CHILDREN[sentence]
     for separator in (["--"], []):
         told = shell("run", *separator, PYTHON, "-c", program, "--task", "--", "--json", "-")
         assert told == (status, out, err)
@@ -4720,7 +4721,7 @@ def broken(state: Any, questions: Any, timeout: float) -> Any:
     raise RuntimeError("down")
 
 
-FAILURES = {
+FAILED_CHECKPOINTS = {
     "it raises": (broken, "error"),
     "it answers with nothing": (lambda *_: None, "error"),
     "it answers with a list": (lambda *_: [1], "error"),
@@ -4732,9 +4733,9 @@ FAILURES = {
 }
 
 
-@pytest.mark.parametrize("case", FAILURES)
+@pytest.mark.parametrize("case", FAILED_CHECKPOINTS)
 def test_a_classifier_that_fails_keeps_everything(case):
-    ask, reason = FAILURES[case]
+    ask, reason = FAILED_CHECKPOINTS[case]
     big = [does(f"c{n}", "bash", {"command": f"n{n}"}, ruled(200, word=f"w{n}")) for n in range(3)]
     old = [[asks(f"u{n}"), does(f"o{n}", "bash", {"command": "x"}, ruled(99)), tells("ok")] for n in range(4)]
     entries = chat(*old, asks("go"), *big, tells("Done."))
@@ -5875,3 +5876,14 @@ def test_every_command_that_the_readme_names_exists() -> None:
             flags = {flag for flag, _ in jevlens.COMMANDS[command_name][2]} | {"--", "--help"}
             own = list(itertools.takewhile(lambda part: part not in ("|", ">", "&&", ";", "--"), words[at + 2:]))
             assert {part.split("=")[0] for part in own if part.startswith("--")} <= flags, words
+
+
+def test_no_two_tables_or_helpers_of_this_file_share_a_name() -> None:
+    found: list[str] = []
+    for node in ast.parse(pathlib.Path(__file__).read_text("utf-8")).body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            found.append(node.name)
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            found.extend(target.id for target in targets if isinstance(target, ast.Name))
+    assert sorted(found) == sorted(set(found))
