@@ -486,6 +486,7 @@ LOCAL: Dict[str, float] = {
     "no edit yet": -2, "many edits": 1, "many edits from": 16, "long reading": -2, "long reading from": 5,
     "reading": -1, "reading from": 3, "after a read": -1, "asked to look": -1, "opening": 2, "opening messages": 3,
     "change announced": 1, "line hit in it": 1, "shown before": 1, "test file": 1,
+    "spoke first": 1,
     # overlap (share of the best block's) from which a block has a sign, by points; above the last nothing is dropped
     "sure at": -6, "likely at": -4, "likely overlap": 0.7, "perhaps at": -3, "perhaps overlap": 0.5,
     "perhaps lines": 12,  # a shorter block is not worth dropping at these odds
@@ -495,9 +496,11 @@ LOCAL: Dict[str, float] = {
 EDITED_AT: Dict[int, float] = {-6: 0.0, -5: 0.03, -4: 0.07, -3: 0.03, -2: 0.15, -1: 0.28, 0: 0.39, 1: 0.43, 2: 0.49}
 
 _JUDGE_RULES: Dict[str, str] = {
-    "look": r"(?i)\b(?:review|audit|analy[sz]e|explain|investigat\w*|explor\w*|understand)\b",
+    "look": r"(?i)\b(?:review|audit|analy[sz]e|explain|investigat\w*|explor\w*|understand)\b(?![\-./]\w)",
     "order": r"(?i)^\W*(?:please\s+)?(?:implement|fix|add|change|update|create|write|refactor|remove|rename|make)\b",
-    "announce": r"(?i)\b(?:now|let me (?:fix|update|change|edit|add)|i'll (?:fix|update|change|edit|add))\b",
+    "announce": r"(?i)\b(?:now|next|(?:let me|i'll|i'm|i’m|i will|need to|going to)\s(?:now )?"
+                r"(?:fix|updat|chang|edit|add|mak|implement|modif|replac|remov|writ)\w*)\b",
+    "review": r"(?i)\b(?:review|audit)(?:s|ed|ing|er)?\b(?![\-./]\w)",
     "test-file": r"(?i)(?:^|[/_.\-])(?:tests?|spec)(?:[/_.\-]|$)|_test\.|\.test\.",
     "outside": r"/(?:site-packages|dist-packages|node_modules|\.cargo/registry|pkg/mod)/"
                r"|^(?:~|/(?:home|Users)/[^/]{1,80}|/root)/\.(?!\w{1,40}/(?:projects|plans)/)",
@@ -541,7 +544,8 @@ class LocalJudge:
             view = next((item.name for item in offered if item.name == "outline"), "full")
             needed = _odds(EDITED_AT[at] if points > LOCAL["perhaps at"] else 0.0)
             return Choice(view, _spread(view, offered), needed, need=self._needed(case, blocks, points))
-        return Choice(offered[0].name, _spread(offered[0].name, offered), _odds(_edit_odds(case)), need=())
+        view = "base" if offered[0].name == "base" else "full"
+        return Choice(view, _spread(view, offered), _odds(_edit_odds(case)) if view == "base" else 1.0, need=())
 
     def need(self, case: Case, blocks: Sequence[views.Block]) -> List[float]:
         """P(needed) per block: 0.9 with a sign, else 0.1."""
@@ -567,7 +571,8 @@ def _spread(view: str, offered: Sequence[views.View]) -> Dict[str, float]:
 def _edit_odds(case: Case) -> float:
     """P(edited from) of a result that is not code, by shape, what the command names, and what was asked."""
     doc, session = case.doc, case.session
-    looking = _says("look", case.latest or case.task) and not session.edits
+    asked = case.latest or case.task
+    looking = not session.edits and _says("review", asked) and not _says("order", asked)
     if doc.shape in ("docs", "config"):
         path = str(doc.path or case.args.get("path") or "")
         named = os.path.basename(path).lower() in (case.latest + case.task).lower() if path else False
@@ -597,7 +602,8 @@ def phase(case: Case) -> int:
         "change announced": _says("announce", case.said) or bool(name) and name in case.said,
         "line hit in it": bool(session.hits.get(name)),
         "shown before": name in session.shown or name in session.edited,
-        "test file": bool(session.edits) and _says("test-file", doc.path),
+        "test file": _says("test-file", doc.path),
+        "spoke first": bool(case.said.strip()),
     }
     return int(sum(LOCAL[row] for row, holds in rows.items() if holds))
 

@@ -1929,7 +1929,7 @@ def base(doc: Doc, terms: Mapping[str, float]) -> Optional[View]:
     """
     if doc.shape in ("docs", "config"):
         return outline(doc, terms) or sections(doc, terms)
-    if doc.shape in ("read", "display", "edit") or doc.shape in ("tree", "filelist") and len(doc.lines) <= _LIST_WHOLE:
+    if doc.shape in ("read", "display", "edit", "filelist") or doc.shape == "tree" and len(doc.lines) <= _LIST_WHOLE:
         return None
     choose = _BASES.get(doc.shape, _by_shares)
     return _view(doc, "base", choose(doc, terms), terms)
@@ -2134,7 +2134,7 @@ def _base_other(doc: Doc, terms: Mapping[str, float]) -> Set[int]:
 
 _BASES: Dict[str, Callable[[Doc, Mapping[str, float]], Set[int]]] = {
     "test": _base_test, "build": _base_build, "search": _base_search, "diff": _base_diff, "report": _base_report,
-    "tree": _base_tree, "filelist": _base_tree, "json": _base_json, "git-log": _base_git_log, "table": _base_table,
+    "tree": _base_tree, "json": _base_json, "git-log": _base_git_log, "table": _base_table,
     "log": _base_log, "other": _base_other,
 }
 
@@ -2307,6 +2307,8 @@ _RENDER_RULES = (
 )
 _BAR = 24  # characters of a bar that stay (reference: a bar is recognised by less, and 24 is what the field keeps)
 TIDIED = ("command", "listing", "data")  # kinds whose lines may be tidied; code and prose are edited from
+# shapes of those kinds that show lines of files: these are edited from and quoted, byte for byte
+FILE_TEXT = ("diff", "search", "display", "config", "docs", "read")
 
 
 def tidy(line: str) -> str:
@@ -2377,7 +2379,7 @@ def render(doc: Doc, view: View, *, gutter: bool = False, thin: bool = True) -> 
     something out.
     """
     total = len(doc.lines)
-    tidied = doc.kind in TIDIED and (len(view.keep) < total or bool(view.pieces))
+    tidied = doc.kind in TIDIED and doc.shape not in FILE_TEXT and (len(view.keep) < total or bool(view.pieces))
     thinning = thin and bool(doc.numbers.prefix)
     width = len(str(doc.numbers.number(total - 1) or total)) if gutter and not doc.numbers.prefix else 0
     out: List[str] = []
