@@ -1634,9 +1634,8 @@ def _judge(items: Sequence[Item], work: Work, ask: Ask, clock: Callable[[], floa
     done = [_decide(item, [(part, answer) for (group, part, _), answer in asked if part and group[0] is item], work)
             for item in kinds["large"]]
     done += [it for (group, part, _), answer in asked if not part for it in _whole_items(group, answer, s)]
-    used = [getattr(answer, "usage", None) or {} for answer in answers]
-    return done, {"requests": started, "timedOut": late, "costUsd": sum(usage.get("cost", 0) for usage in used),
-                  "inputTokens": sum(usage.get("input", usage.get("input_tokens", 0)) for usage in used)}
+    return done, {"requests": started, "timedOut": late, "costUsd": sum(getattr(each, "cost", 0) for each in answers),
+                  "inputTokens": sum(getattr(each, "input_tokens", 0) for each in answers)}
 
 
 _KINDS = ("large", "small", "exchange")
@@ -1730,10 +1729,10 @@ def distil(entries: Sequence[Entry], ask: Optional[Ask] = None, *, edits: Sequen
     """Edits and one record for the run that has just ended; call it only when the run completed.
 
     `entries` as they were recorded; `edits` and `records`: all that were committed before. `ask(state, questions,
-    timeout) -> {id: probability | (choice, probabilities)}`; without it only what a newer output repeats or replaces
-    goes. `cold`: the prompt cache is gone anyway (a pause of over five minutes), so that edits are free. `stop()`
-    true ends the asking. Settings: GUARD_SETTINGS. Nothing to do: ([], {}). Whatever `ask` does, nothing is raised: a
-    failed, late or doubtful answer keeps the text.
+    timeout) -> {id: probability | (choice, probabilities)}` (attributes `input_tokens` and `cost` of the answers are
+    summed); without it only what a newer output repeats or replaces goes. `cold`: the prompt cache is gone anyway (a
+    pause of over five minutes), so that edits are free. `stop()` true ends the asking. Settings: GUARD_SETTINGS.
+    Nothing to do: ([], {}). Whatever `ask` does, nothing is raised: a failed, late or doubtful answer keeps the text.
     """
     s, began, seen = settings_of(GUARD_SETTINGS, settings), clock(), _project(entries, edits)
     run, (calls, turns) = find_run(seen), _calls(seen)
@@ -1758,8 +1757,9 @@ def distil(entries: Sequence[Entry], ask: Optional[Ask] = None, *, edits: Sequen
         work = Work(mid, run, _earlier(seen[:run.start], s.history_exchanges), s)
         done, asked = _judge(due, work, ask, clock, stop)
         done = done if mid else _gate(done, costs, s)
+    anew = int(_rewrite([it.item for it in done if it.text is not None], _saved(done), costs))
     return _record(done, {"phase": "mid-run" if mid else "run-end", "run": run_id, "model": s.model, **asked,
-                          "ms": int(1000 * (clock() - began)), **_given({"ignored": s.ignored})})
+                          "rewriteChars": anew, "ms": int(1000 * (clock() - began)), **_given({"ignored": s.ignored})})
 
 
 def checkpoint(entries: Sequence[Entry], ask: Optional[Ask] = None, **more: Any) -> tuple[Edits, dict[str, Any]]:

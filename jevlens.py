@@ -2811,6 +2811,67 @@ def cmd_diff(args: Any) -> int:
     return 0
 
 
+def _history() -> Any:
+    """history.py, which only the commands that read conversations need."""
+    import importlib
+    try:
+        return importlib.import_module((__package__ + "." if __package__ else "") + "history")
+    except ImportError:
+        raise JevlensError("history.py is not beside jevlens.py: this command needs it") from None
+
+
+class _Plain(Dict[str, Any]):
+    input_tokens, cost = 0, 0.0
+
+
+def plain_ask(client: SystemOne, mask: bool = True) -> Callable[[Any, Any, float], Dict[str, Any]]:
+    """`client.ask` in the form that history.py takes: an answer is a probability, or (choice, probabilities)."""
+    def ask(state: Any, questions: Any, timeout: float) -> Dict[str, Any]:
+        got = client.ask(_masked_in(state) if mask else state, questions, timeout)
+        plain = _Plain({id: each.noul if each.choice is None else (each.choice, each.probabilities)
+                        for id, each in got.items()})
+        plain.input_tokens, plain.cost = got.input_tokens, got.cost
+        return plain
+    return ask
+
+
+def _masked_in(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _masked_in(each) for key, each in value.items()}
+    return [_masked_in(each) for each in value] if isinstance(value, list) else (
+        masked(value) if isinstance(value, str) else value)
+
+
+def cmd_distil(args: Any) -> int:
+    """Say what leaving finished work out of a recorded session would save and cost; the session is not changed."""
+    history, settings, rows = _history(), _settings(), []
+    client = None if args.dry_run or args.judge == "local" else SystemOne(
+        model=settings.model, key_file=key_path(settings, os.environ))
+    ask = plain_ask(client, settings.redact) if client and client.key_source else None
+    if args.judge == "jev" and not ask and not args.dry_run:
+        raise JevlensError("no key: run `jevlens.py key`, or leave --judge jev out")
+    try:
+        sessions = history.read_session(args.session)
+    except ValueError as error:
+        raise JevlensError(str(error)) from None
+    for session in sessions:
+        edits, record = history.distil(session.entries, ask, cold=args.cold)
+        saved, anew = record.get("savedChars", 0) // 4, record.get("rewriteChars", 0) // 4
+        calls = {name: int(history.break_even_factor(*prices, 1) * anew / saved) + 1 if saved else 0
+                 for name, prices in history.PRICES.items()}
+        rows.append({"session": session.id, "edits": edits, "record": record, "savedTokens": saved,
+                     "rewriteTokens": anew, "paysAfterCalls": calls})
+        table = [f"{row['outcome']:9} {row['beforeChars']:>9,} -> {row['afterChars']:>7,}  {row['reason']:12} "
+                 f"{row['label']}" for row in record.get("results", ())]
+        told = ", ".join(f"{count} ({name})" for name, count in calls.items())
+        table.append(f"{session.id}: {len(edits)} edits keep {saved:,} tokens out of each later call; {anew:,} tokens "
+                     f"are read anew once if the cache is warm, which pays after so many calls: {told}" if edits else
+                     f"{session.id}: nothing to leave out" + " that pays while the cache is warm" * (not args.cold))
+        write_text("" if args.json else "\n".join(table) + "\n")
+    write_text(json.dumps(rows) + "\n" if args.json else "")
+    return 0
+
+
 _JSON = ("--json", {"action": "store_true", "help": "print JSON"})
 _TASK = ("--task", {"metavar": "T", "help": "what the output is for, in words: names in it stay in the view"})
 _JUDGE = ("--judge", {"default": "auto", "help": "auto, local or jev (default: auto)"})
@@ -2837,6 +2898,10 @@ COMMANDS: Dict[str, Tuple[Callable[[Any], int], str, Tuple[Tuple[str, Dict[str, 
     "diff": (cmd_diff, "the original with what the model did not get marked", (
         ("id", {"nargs": "?", "metavar": "ID"}), ("--sent", {"action": "store_true", "help": "what was sent instead"}),
         ("--html", {"metavar": "F", "help": "write one self-contained page"}))),
+    "distil": (cmd_distil, "say what leaving finished work out of a recorded session would save and cost", (
+        ("session", {"metavar": "SESSION", "help": "a file that a coding agent recorded"}), _JUDGE, _JSON,
+        ("--dry-run", {"action": "store_true", "help": "ask nothing: by rule only"}),
+        ("--cold", {"action": "store_true", "help": "the prompt cache is gone anyway: edits need not pay for it"}))),
     "hook": (cmd_hook, "answer a coding agent's hook: one JSON object on standard input; always exits 0", (
         ("--print-config", {"choices": ("claude", "codex", "copilot"), "help": "print the settings to paste"}),)),
     "mcp": (cmd_mcp, "serve recall and stats to an agent: MCP over standard input and output", ()),

@@ -4850,7 +4850,7 @@ def test_the_host_can_stop_a_pass():
 
 def test_what_the_classifier_cost_is_summed():
     class Billed(dict):
-        usage = {"input": 100, "cost": 0.5}
+        input_tokens, cost = 100, 0.5
 
     entries = one_run(ruled(200), does("c2", "bash", {"command": "other"}, "x" * 900))
     record = history.distil(entries, lambda state, questions, _: Billed(answer_all(0.1)(state, questions, 0)))[1]
@@ -5321,6 +5321,78 @@ def test_a_loop_that_distils_at_the_end_of_each_run_survives_a_restart():
     assert restarted == session and len(session["edits"]) == 2
     first = int(session["messages"][-1]["content"].split()[0])
     assert first < len(json.dumps(session["messages"])) - 25_000
+
+
+def recorded(path: pathlib.Path) -> str:
+    """A session file in the schema of bench.py: a read, the same read again, a long answer."""
+    log = ruled(100)
+    turns: list[dict[str, Any]] = [{"role": "user", "text": "go"}]
+    for name in ("c1", "c2"):
+        call = {"id": name, "tool": "read", "name": "Read", "args": {"path": "a.py"}}
+        turns += [{"role": "assistant", "text": "", "calls": [call]}, {"role": "tool", "call_id": name, "output": log}]
+    row = {
+        "id": "s1",
+        "agent": "x",
+        "group": "g",
+        "task": "go",
+        "turns": [*turns, {"role": "assistant", "text": "Done.", "calls": []}],
+    }
+    path.write_text(json.dumps(row) + "\n", encoding="utf-8")
+    return str(path)
+
+
+def test_the_command_says_what_it_would_leave_out(tmp_path, capsysbinary, monkeypatch):
+    path = recorded(tmp_path / "s.jsonl")
+    before = pathlib.Path(path).read_bytes()
+    monkeypatch.setenv("JEV_LENS_DATA_DIR", str(tmp_path / "data"))
+    assert jevlens.main(["distil", path, "--dry-run", "--cold"]) == 0
+    text = capsysbinary.readouterr().out.decode()
+    assert "superseded" in text or "repeated" in text
+    assert "s1: 1 edits keep 1," in text and "1,5" in text and "calls: " in text and "(anthropic)" in text
+    assert jevlens.main(["distil", path, "--dry-run", "--json", "--cold"]) == 0
+    (row,) = json.loads(capsysbinary.readouterr().out)
+    assert len(row["edits"]) == 1 and row["record"]["requests"] == 0 and row["savedTokens"] > 1000
+    assert row["paysAfterCalls"]["openai"] < row["paysAfterCalls"]["anthropic"]
+    assert jevlens.main(["distil", path, "--dry-run"]) == 0
+    assert capsysbinary.readouterr().out == b"s1: nothing to leave out that pays while the cache is warm\n"
+    assert pathlib.Path(path).read_bytes() == before
+    monkeypatch.delenv("TYPESAFE_API_KEY", raising=False)
+    assert jevlens.main(["distil", path, "--judge", "jev"]) == 1
+    assert b"no key" in capsysbinary.readouterr().err
+    (tmp_path / "odd.txt").write_text("no session")
+    assert jevlens.main(["distil", str(tmp_path / "odd.txt")]) == 1
+    assert b"no format of a recorded session" in capsysbinary.readouterr().err
+
+
+def test_a_client_of_system_one_answers_a_pass_and_gets_no_key_that_stands_in_an_output():
+    states: list[Any] = []
+
+    class Client:
+        def ask(self, state, questions, timeout):
+            states.append(state)
+            odds = {name: 0.0 for name in questions.get("focus", {}).get("criteria", ())}
+            given = {name: jevlens.Answer("noul", noul=0.1) for name in questions}
+            if odds:
+                given["focus"] = jevlens.Answer("choice", choice="none", probabilities={**odds, "none": 1.0})
+            got = jevlens.Answers(given, "jev", 70, 1)
+            got.cost = 0.25
+            return got
+
+    text = ruled(200) + "\nkey = sk-ant-api03-" + "A" * 40
+    edits, record = history.distil(one_run(text), jevlens.plain_ask(Client()))
+    assert record["results"][0]["reason"] == "none-needed" and len(edits) == 1
+    assert (record["inputTokens"], record["costUsd"]) == (70, 0.25)
+    assert "A" * 40 not in json.dumps(states) and "masked" in json.dumps(states)
+
+
+def test_questions_and_states_are_what_system_one_takes():
+    requests = [
+        history.segment_request(work, item_of(ruled(200)), history.chunk_output(ruled(200)))
+        for work in (work_of(earlier=BEFORE), work_of(True))
+    ]
+    requests.append(history.items_request(work_of(), [item_of("x" * 900, kind="small")]))
+    for state, questions in requests:
+        assert jevlens.build_request(state, questions, "jev-latest")
 
 
 # ================================================================ history: the ledger
