@@ -1555,7 +1555,8 @@ def _ask_all(requests: Sequence[Any], ask: Ask, s: SimpleNamespace, clock: Calla
     while missing and clock() < deadline and not stop():
         with contextlib.suppress(queue.Empty):
             at, answer = done.get(timeout=0.05)  # seconds: how often it looks at clock and stop
-            answers[at], missing = answer if isinstance(answer, Mapping) else ValueError("no answer"), missing - 1
+            missing -= 1
+            answers[at] = answer if isinstance(answer, (Mapping, Exception)) else ValueError("no answer")
     with lock:
         started = len(requests) - answers.count("oversize") - len(todo)
     answers = [ValueError("stopped") if answer is None and stop() else answer for answer in answers]
