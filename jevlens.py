@@ -2842,6 +2842,24 @@ def _masked_in(value: Any) -> Any:
         masked(value) if isinstance(value, str) else value)
 
 
+def _sessions(path: str) -> Any:
+    try:
+        return _history().read_session(path)
+    except ValueError as error:
+        raise JevlensError(str(error)) from None
+
+
+def cmd_evidence(args: Any) -> int:
+    """Print what a model would get to see of a recorded session for this query: one view a line, for each session."""
+    history, views = _history(), []
+    for session in _sessions(args.session):
+        views.append(history.extract(session.entries, args.query, max_view_bytes=args.bytes).text)
+    if not any(views):
+        raise JevlensError(f"evidence: no user or assistant text, or none within {args.bytes} bytes")
+    write_text("\n".join(views) + "\n")
+    return 0
+
+
 def cmd_distil(args: Any) -> int:
     """Say what leaving finished work out of a recorded session would save and cost; the session is not changed."""
     history, settings, rows = _history(), _settings(), []
@@ -2850,11 +2868,7 @@ def cmd_distil(args: Any) -> int:
     ask = plain_ask(client, settings.redact) if client and client.key_source else None
     if args.judge == "jev" and not ask and not args.dry_run:
         raise JevlensError("no key: run `jevlens.py key`, or leave --judge jev out")
-    try:
-        sessions = history.read_session(args.session)
-    except ValueError as error:
-        raise JevlensError(str(error)) from None
-    for session in sessions:
+    for session in _sessions(args.session):
         edits, record = history.distil(session.entries, ask, cold=args.cold)
         saved, anew = record.get("savedChars", 0) // 4, record.get("rewriteChars", 0) // 4
         calls = {name: int(history.break_even_factor(*prices, 1) * anew / saved) + 1 if saved else 0
@@ -2898,6 +2912,10 @@ COMMANDS: Dict[str, Tuple[Callable[[Any], int], str, Tuple[Tuple[str, Dict[str, 
     "diff": (cmd_diff, "the original with what the model did not get marked", (
         ("id", {"nargs": "?", "metavar": "ID"}), ("--sent", {"action": "store_true", "help": "what was sent instead"}),
         ("--html", {"metavar": "F", "help": "write one self-contained page"}))),
+    "evidence": (cmd_evidence, "print the quotations of a recorded session that fit a query, as a model would get them", (
+        ("session", {"metavar": "SESSION", "help": "a file that a coding agent recorded"}),
+        ("--query", {"metavar": "Q", "required": True, "help": "the prompt that they are for"}),
+        ("--bytes", {"metavar": "N", "type": int, "default": 8_192, "help": "of the view, at most"}))),
     "distil": (cmd_distil, "say what leaving finished work out of a recorded session would save and cost", (
         ("session", {"metavar": "SESSION", "help": "a file that a coding agent recorded"}), _JUDGE, _JSON,
         ("--dry-run", {"action": "store_true", "help": "ask nothing: by rule only"}),

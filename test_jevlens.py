@@ -3971,6 +3971,80 @@ def test_the_call_that_a_view_names_reaches_everything() -> None:
             history.recall(entries, cursor=cursor)
 
 
+EVIDENCE_RECIPE = '''
+from history import ExtractiveHistory, entries_of
+
+past = ExtractiveHistory(mode="deterministic")  # mode="classifier" and an `ask` let a classifier nudge the choice
+transcript = []  # everything that was said, for as long as the conversation lives
+WINDOW = 20  # messages that the model is sent as they are
+
+
+def answer(prompt, model):
+    entries = entries_of(transcript)
+    past.prepare(entries, prompt, exclude=[entry["id"] for entry in entries[-WINDOW:]])
+    transcript.append({"role": "user", "content": prompt})
+    reply = model(past.inject(transcript[-WINDOW - 1:]))  # once more before each further call of this turn
+    transcript.append({"role": "assistant", "content": reply})
+    return reply
+'''
+
+
+def test_the_evidence_recipe_of_the_readme_quotes_what_left_the_window() -> None:
+    readme = (pathlib.Path(history.__file__).parent / "README.md").read_text(encoding="utf-8")
+    found = [block for block in re.findall(r"```python\n(.*?)```", readme, re.S) if "ExtractiveHistory" in block]
+    made: dict[str, Any] = {}
+    exec((found or [EVIDENCE_RECIPE])[0], made)  # the README's own once it has one
+    sent: list[list[dict[str, Any]]] = []
+
+    def model(messages: list[dict[str, Any]]) -> str:
+        sent.append(messages)
+        return "noted"
+
+    made["answer"]("the staging database is called heron", model)
+    for i in range(30):
+        made["answer"](f"step {i}", model)
+    made["answer"]("what is the staging database called?", model)
+    view, prompt = sent[-1][-2:]
+    assert prompt == {"role": "user", "content": "what is the staging database called?"}
+    assert ["m0", "u", "the staging database is called heron"] in json.loads(view["content"])["evidence"]
+    assert len(sent[-1]) == 22 and len(sent[0]) == 1  # nothing to quote yet: nothing is injected
+    assert not any("untrusted" in message["content"] for message in made["transcript"])
+
+
+def test_what_is_sent_to_a_classifier_is_masked() -> None:
+    class Client:
+        def ask(self, state: Any, questions: Any, timeout: float) -> jevlens.Answers:
+            self.sent = json.dumps(state)
+            return jevlens.Answers({id: jevlens.Answer("noul", noul=0.5) for id in questions}, "m", 0, 0)
+
+    client = Client()
+    made = controller(jevlens.plain_ask(client))
+    view = made.prepare(talk(("u1", "use AKIAIOSFODNN7EXAMPLE for the bucket")), "bucket")
+    assert view and view.diagnostics == (history.SALIENCE,)
+    assert "AKIAIOSFODNN7EXAMPLE" not in client.sent and "for the bucket" in client.sent
+
+
+def test_evidence_is_the_same_under_every_hash_seed() -> None:
+    code = ("import history\nentries = [{'id': str(i), 'role': ('user', 'assistant')[i % 2], 'name': 'NM'[i % 2], "
+            "'content': f'word{i % 7} of part_{i % 5} in module{i % 3}'} for i in range(80)]\n"
+            "for p in ('seed', 'default'):\n"
+            "    print(history.extract(entries, 'word3 part_2 module1 word5', profile=p, max_view_bytes=2000).text)")
+    outs = {subprocess.run([sys.executable, "-c", code], cwd=pathlib.Path(history.__file__).parent, check=True,
+                           env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True).stdout
+            for seed in ("0", "1", "77")}  # fmt: skip
+    assert len(outs) == 1 and len(outs.pop()) > 2000
+
+
+def test_the_command_evidence(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "session.jsonl"
+    rows = [{"role": "user", "text": "the port is 8432"}, {"role": "assistant", "text": "noted", "calls": []}]
+    path.write_text(json.dumps({"id": "s", "agent": "pi", "task": "x", "turns": rows}) + "\n")
+    assert jevlens.main(["evidence", str(path), "--query", "which port"]) == 0
+    assert "the port is 8432" in str(json.loads(capsys.readouterr().out)["evidence"])
+    assert jevlens.main(["evidence", str(path), "--query", "which port", "--bytes", "9"]) == 1
+    assert capsys.readouterr().err == "jevlens: evidence: no user or assistant text, or none within 9 bytes\n"
+
+
 def test_the_dialogue_bench_counts_evidence_and_what_is_taken_from_far_back(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
