@@ -55,6 +55,243 @@ from jevlens import (
 
 # ================================================================ views
 
+views = views_regex
+
+
+def seen_as(text: str, shape: str = "", kind: str = "command", command: str = "") -> views.Doc:
+    """A Doc of a command's output; shape: instead of the one that classify finds."""
+    doc = views.read(text, "bash", {"command": command})
+    if shape:
+        doc.kind, doc.shape = kind, shape
+    return doc
+
+
+def printed(doc: views.Doc, view: Union[views.View, None]) -> str:
+    """The view as it is sent; "" for none."""
+    return views.render(doc, view).text if view else ""
+
+
+# sentence -> (task, latest, said, args, terms that must be there, terms that must not)
+CASE_TERMS: dict[str, tuple[str, str, str, Any, Sequence[str], Sequence[str]]] = {
+    "the first request counts, also before `continue`": (
+        "Fix the Range validator", "continue", "", {}, ("range", "validator"), ("continue the",)),
+    "argument names are no terms, their values are": (
+        "", "", "", {"view_range": [1, 2], "path": "src/lexer_public.ts"}, ("lexer_public", "lexer", "public"),
+        ("view_range", "view", "path")),
+    "versions and codes are terms": (
+        "When was rxjs 7.8.1 out, and what is F541?", "", "", {}, ("7.8.1", "f541"), ("what", "when")),
+    "identifiers are split": ("", "see readHTTPError_body", "", {}, ("readhttperror_body", "http", "error", "body"), ()),
+    "quotations are whole": ("", "find `def render`", "", {}, ("def render",), ("find",)),
+    "plurals and past forms are cut to what they share": ("", "published validators", "", {}, ("publish", "validator"), ()),
+    "stop words say nothing": ("please update the test file", "", "", {}, (), ("please", "update", "test", "file")),
+}
+
+
+@pytest.mark.parametrize("sentence", CASE_TERMS)
+def test_case_terms(sentence: str) -> None:
+    task, latest, said, args, wanted, unwanted = CASE_TERMS[sentence]
+    found = views.terms(task, latest, said, args)
+    assert [term for term in wanted if term not in found] == []
+    assert [term for term in unwanted if term in found] == []
+    assert list(found.values()) == sorted(found.values(), reverse=True)
+
+
+def test_terms_of_a_long_request_are_few() -> None:
+    assert len(views.terms(" ".join(f"word{i}name" for i in range(5000)))) == 80
+
+
+def test_names_show_by_case_underscore_or_digit() -> None:
+    text = "value maxValue max_value utf8x __init__ a_b CamelCase HTTPError plain_"
+    assert views.names(text) == {"maxValue", "max_value", "utf8x", "__init__", "CamelCase", "plain_"}
+
+
+def test_a_term_is_found_where_a_word_begins() -> None:
+    doc = seen_as("renderables\nadd_table\nFooTable\ntable\nsomething\n" + "other\n" * 30, "search")
+    assert views.base(doc, {"table": 1.0}) == views.View("base", (0, 1, 2, 3, 34))
+
+
+# Failing runs: runner -> (a passing row, the failure, the end, what must stay, what must go). Made here with unittest of
+# Python 3.11.7, pytest 9.2.0, node 20.20.2, jest 30.5.2, vitest 4.1.12, mocha 12.0.3, cargo 1.95.0, ctest 3.25.1,
+# go 1.19.8, rspec 3.12, phpunit 9.6.7; stacks cut short. For JVM and .NET runners the rules stand on documented formats.
+FAILING_RUNS: dict[str, tuple[str, str, str, Sequence[str], Sequence[str]]] = {
+    "pytest": ("test_calc.py::test_zero[{}] PASSED     [ 12%]", '''=================================== FAILURES ===================================
+________________________________ Calc.test_load ________________________________
+
+self = <test_calc.Calc testMethod=test_load>
+
+    def test_load(self):
+>       json.loads("{bad")
+
+test_calc.py:14:
+_ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _
+/usr/lib/python3.11/json/__init__.py:346: in loads
+    return _default_decoder.decode(s)
+           ^^^^^^^^^^^^^^^^^^^^^^^^^^
+_ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _
+
+        try:
+>           obj, end = self.scan_once(s, idx)
+E           json.decoder.JSONDecodeError: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)
+
+/usr/lib/python3.11/json/decoder.py:353: JSONDecodeError''',
+               '''=========================== short test summary info ============================
+FAILED test_calc.py::Calc::test_load - json.decoder.JSONDecodeError: Expectin...
+1 failed, 300 passed in 2.28s''',
+               ('>       json.loads("{bad")', "test_calc.py:14:", "E           json.decoder.JSONDecodeError: Expecting",
+                "FAILED test_calc.py::Calc::test_load", "1 failed, 300 passed"),
+               ("_default_decoder", "scan_once", "test_zero[7]")),
+    "unittest": ("test_zero_{} (test_calc.Calc.test_zero) ... ok", '''
+======================================================================
+ERROR: test_load (test_calc.Calc.test_load)
+----------------------------------------------------------------------
+Traceback (most recent call last):
+  File "/home/me/ut/test_calc.py", line 14, in test_load
+    json.loads("{bad")
+  File "/usr/lib/python3.11/json/__init__.py", line 346, in loads
+    return _default_decoder.decode(s)
+           ^^^^^^^^^^^^^^^^^^^^^^^^^^
+json.decoder.JSONDecodeError: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)
+''', '''----------------------------------------------------------------------
+Ran 301 tests in 0.006s
+
+FAILED (errors=1)''', ("ERROR: test_load", "line 14, in test_load", 'json.loads("{bad")', "JSONDecodeError: Expecting",
+                       "Ran 301 tests", "FAILED (errors=1)"), ("_default_decoder", "test_zero_7 ")),
+    "node:test, spec": ("✔ zero {} (0.135402ms)", '''✖ adds (1.630473ms)
+  AssertionError [ERR_ASSERTION]: Expected values to be strictly equal:
+
+  2 !== 3
+
+      at TestContext.<anonymous> (/home/me/nt/a.test.js:2:29)
+      at Test.run (node:internal/test_runner/test:796:25)
+      at Test.processPendingSubtests (node:internal/test_runner/test:526:18)''',
+                        "ℹ tests 301\nℹ suites 0\nℹ pass 300\nℹ fail 1\nℹ duration_ms 333.819446",
+                        ("✖ adds", "2 !== 3", "a.test.js:2:29", "ℹ fail 1"), ("processPendingSubtests", "zero 7 ")),
+    "TAP": ("ok {} - zero", '''not ok 301 - adds
+  ---
+  location: '/home/me/nt/a.test.js:2:1'
+  failureType: 'testCodeFailure'
+  error: |-
+    Expected values to be strictly equal:
+    2 !== 3
+  ...''', "1..301\n# tests 301\n# pass 300\n# fail 1", ("not ok 301", "a.test.js:2:1", "2 !== 3", "# fail 1"), ("ok 7 ",)),
+    "cargo test": ("test tests::zero_{} ... ok", '''
+failures:
+
+---- tests::adds stdout ----
+
+thread 'tests::adds' (4382) panicked at src/lib.rs:6:17:
+assertion `left == right` failed
+  left: 0
+ right: 4
+stack backtrace:
+   1: core::panicking::panic_fmt
+             at /rustc/59807616e1fa2540724bfbac14d7976d7e4a3860/library/core/src/panicking.rs:80:14
+   4: calc::tests::adds
+             at ./src/lib.rs:6:17
+
+failures:
+    tests::adds
+''', "test result: FAILED. 300 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.18s",
+                   ("panicked at src/lib.rs:6:17", "  left: 0", " right: 4", "at ./src/lib.rs:6:17", "test result: FAILED"),
+                   ("panicking.rs", "zero_7 ")),
+    "jest": ("    ✓ zero {} (17 ms)", '''FAIL ./calc.test.js
+  ● calc › adds
+
+    expect(received).toBe(expected) // Object.is equality
+
+    Expected: 4
+    Received: 0
+
+      2 | describe('calc', () => {
+    > 3 |   test('adds', () => { expect(add(2, 2)).toBe(4); });
+        |                                          ^
+
+      at Object.toBe (calc.test.js:3:42)
+      at Resolver.run (../node_modules/jest-resolve/build/index.js:1031:11)
+
+FAIL ./broken.test.js
+  ● Test suite failed to run
+
+    Cannot find module './no-such-file' from 'broken.test.js'
+''', '''Test Suites: 2 failed, 2 total
+Tests:       1 failed, 300 passed, 301 total
+Time:        1.293 s''', ("● calc › adds", "Expected: 4", "Received: 0", "expect(add(2, 2)).toBe(4)", "calc.test.js:3:42",
+                        "Test suite failed to run", "Cannot find module", "1 failed, 300 passed"),
+             ("jest-resolve", "zero 7 ")),
+    "vitest, in colour": (" \x1b[32m✓\x1b[39m calc.test.mjs\x1b[2m > \x1b[22mzero {}", '''\x1b[41m\x1b[1m FAIL \x1b[22m\x1b[49m calc.test.mjs\x1b[2m > \x1b[22madds
+\x1b[31m\x1b[1mAssertionError\x1b[22m: expected 2 to be 3 // Object.is equality\x1b[39m
+
+\x1b[36m \x1b[2m❯\x1b[22m calc.test.mjs:\x1b[2m2:36\x1b[22m\x1b[39m
+''', '''\x1b[2m Test Files \x1b[22m \x1b[1m\x1b[31m1 failed\x1b[39m\x1b[22m\x1b[90m (1)\x1b[39m
+\x1b[2m      Tests \x1b[22m \x1b[1m\x1b[31m1 failed\x1b[39m\x1b[22m\x1b[2m | \x1b[22m\x1b[1m\x1b[32m300 passed\x1b[39m
+\x1b[2m   Duration \x1b[22m 706ms''', (" FAIL ", "expected 2 to be 3", "❯", "1 failed", "300 passed"), ("zero 7",)),
+    "mocha": ("    ✔ zero {}", '''
+
+  300 passing (3ms)
+  1 failing
+
+  1) calc
+       adds:
+
+      AssertionError [ERR_ASSERTION]: Expected values to be strictly equal:
+
+2 !== 3
+
+      at Context.<anonymous> (m/calc.js:3:35)
+      at process.processImmediate (node:internal/timers:483:21)''', "", (
+        "1 failing", "300 passing", "1) calc", "adds:", "2 !== 3", "m/calc.js:3:35"), ("zero 7",)),
+    "go test -v": ("=== RUN   TestZero{0}\n--- PASS: TestZero{0} (0.00s)", '''=== RUN   TestAdds
+    calc_test.go:9: add(2, 2) = 0, want 4
+--- FAIL: TestAdds (0.00s)''', "FAIL\nFAIL\tcalc\t0.018s\nFAIL\tcalc/bad [build failed]\nFAIL", (
+        "calc_test.go:9: add(2, 2) = 0, want 4", "--- FAIL: TestAdds", "FAIL\tcalc\t", "[build failed]"), ("TestZero7 ",)),
+    "rspec": ("  zero {}", '''
+Failures:
+
+  1) calc adds
+     Failure/Error: it("adds") { expect(2 - 2).to eq(4) }
+
+       expected: 4
+            got: 0
+
+       (compared using ==)
+     # ./calc_spec.rb:2:in `block (2 levels) in <top (required)>'
+
+Finished in 0.00688 seconds (files took 0.24339 seconds to load)''', '''301 examples, 1 failure
+
+Failed examples:
+
+rspec ./calc_spec.rb:2 # calc adds''', (
+        "1) calc adds", "expected: 4", "got: 0", "# ./calc_spec.rb:2", "301 examples, 1 failure", "rspec ./calc_spec.rb:2"),
+              ("zero 7",)),
+    "phpunit": (".................................. {} / 301 (100%)", '''There was 1 failure:
+
+1) CalcTest::testAdds
+Failed asserting that 0 is identical to 4.
+
+/home/me/ph/CalcTest.php:4''', "FAILURES!\nTests: 301, Assertions: 301, Failures: 1.", (
+        "1) CalcTest::testAdds", "0 is identical to 4", "CalcTest.php:4", "FAILURES!", "Failures: 1."), (" 7 / 301",)),
+    "ctest": ("{0}/301 Test #{0}: zero .............................   Passed    0.00 sec",
+              "301/301 Test #301: adds .............................***Failed    0.01 sec",
+              '''
+99% tests passed, 1 tests failed out of 301
+
+The following tests FAILED:
+\t  301 - adds (Failed)
+Errors while running CTest''', ("***Failed", "1 tests failed out of 301", "301 - adds (Failed)"), ("Test #7:",)),
+}
+
+
+@pytest.mark.parametrize("runner", FAILING_RUNS)
+def test_a_failing_run_shows_what_failed(runner: str) -> None:
+    row, failure, end, kept, gone = FAILING_RUNS[runner]
+    text = "\n".join([*(row.format(i) for i in range(1, 301)), failure, end])
+    doc = seen_as(text, "test")
+    for view in (views.base(doc, {}), views.testlog(doc)):
+        sent = printed(doc, view)
+        assert [piece for piece in kept if piece not in sent] == []
+        assert [piece for piece in gone if piece in sent] == []
+        assert len(sent) < len(text) / 5
+
 
 # ================================================================ rendering, markers, tidying
 

@@ -1560,6 +1560,7 @@ _VIEW_RULES = (
          "java.lang.NullPointerException: x", "failover of the warned masses", re.IGNORECASE),
     Rule("passing-row", r"^\s*(?:✔|✓|√|ok\b|--- PASS|PASS\b)|\bPASSED\b|\.\.\. ok$|\b0 (?:errors?|fail)",
          "tests/test_a.py::test_error PASSED  [ 3%]", "FAILED tests/test_a.py::test_x"),
+    Rule("ansi", r"\x1b\[[0-9;]{0,20}m", "\x1b[31mred\x1b[39m", "[31m"),
     Rule("heading", r"^(?: {0,3}#{1,6} |[A-Z][A-Z0-9 ]{3,60}:?$|\*\*[^*\n]{2,80}\*\*:?$"
          r"|[0-9]{1,2}(?:\.[0-9]{1,2})*\.? +[A-Z])", "## Version 8.4.2", "#include <stdio.h>"),
     Rule("underline", r"^(?:={3,}|-{3,}|~{3,})\s*$", "=======", "== a =="),
@@ -1574,7 +1575,7 @@ _VIEW_RULES = (
     # files that nobody fixes from here: frames and notes in them are folded
     Rule("library", r"site-packages|dist-packages|node_modules|/usr/(?:local/)?(?:lib|include|share)|/opt/conda|\.pyenv"
          r"|lib/python3|\.cargo/registry|/rustc/|node:|/go/(?:src|pkg/mod)/|<frozen|<template>|/gems/|/vendor/"
-         r"|internal/modules|\b(?:java|jdk|sun|org\.junit|org\.apache\.maven|kotlin|scala)\.[a-z]",
+         r"|internal/modules|\b(?:core|std|alloc)::|__rustc|\b(?:java|jdk|sun|org\.junit|org\.apache\.maven|kotlin|scala)\.[a-z]",
          "/usr/lib/python3.11/json/__init__.py:346: in loads", "src/library.py:3: in load"),
     # a stack frame: Python, pytest, JS, Java, .NET, vitest, rspec, Rust
     Rule("frame", r"^\s*(?:File \"[^\"\n]{1,300}\", line [0-9]+|at [^\n]{1,400}|❯ \S+:[0-9]+|# \S+\.rb:[0-9]+"
@@ -1599,6 +1600,13 @@ def _view(doc: Doc, name: str, keep: Iterable[int], terms: Mapping[str, float] =
     lines = sorted({line for line in (*keep, *ends(doc)) if 0 <= line < total})
     view = View(name, tuple(lines), fit(doc, lines, terms))
     return None if len(lines) >= _NEARLY_ALL * total and not view.pieces else view
+
+
+def _plain(doc: Doc) -> List[str]:
+    """The lines as rules look at them: without colours, and no further than _FAR."""
+    if max(map(len, doc.lines)) <= _FAR and "\x1b" not in doc.text:
+        return doc.lines
+    return [pattern("ansi").sub("", line[:_FAR]) for line in doc.lines]
 
 
 def _around(lines: Iterable[int], before: int, after: int) -> Set[int]:
@@ -1770,7 +1778,7 @@ _FAILURE_RULES = (
          r"|^---- \S.* stdout ----|^thread '[^'\n]{1,200}'.{0,40} panicked at "  # cargo test
          r"|^\s*● \S|^ ?FAIL  ?\S+\.[a-z]+"  # jest, vitest
          r"|^\s*[0-9]{1,4}\) \S"  # mocha, rspec, phpunit
-         r"|^\s*[✖✗] |^\s*not ok [0-9]"  # node:test, TAP
+         r"|^\s*[✖✗✘×] |^\s*not ok [0-9]"  # node:test, vitest, phpunit --testdox, TAP
          r"|<<< (?:FAILURE|ERROR)!|^\S.{0,200} > .{1,200} FAILED$"  # Maven, Gradle
          r"|^\s*Failed \S.*\[[<0-9]|\[FAIL\]$"  # dotnet
          r"|\*\*\*(?:Failed|Exception|Timeout|Not Run)",  # ctest
@@ -1784,7 +1792,7 @@ _FAILURE_RULES = (
     # what is said about a whole run, by any of them
     Rule("test-summary", r"^(?:={3,} [^\n]{0,200}\b(?:passed|failed|errors?|skipped|FAILURES|ERRORS|short test)\b"
          r"|[0-9]+ (?:passed|failed|errors?|skipped)\b|!+ .{1,200}!$|(?:FAILED|ERROR) \S|Ran [0-9]+ test|OK\b"
-         r"|FAILED \(|(?:FAIL|ok)\s+\S+\s|(?:FAIL|PASS)$|test result: |[ℹ#] (?:tests|suites|pass|fail|cancelled) [0-9]"
+         r"|FAILED \(|FAIL\s+\S+\s|ok\s+\S+\s+(?:[0-9.]+s|\(c)|(?:FAIL|PASS)$|test result: |[ℹ#] (?:tests|suites|pass|fail|cancelled) [0-9]"
          r"|\s{0,8}(?:Test Suites|Test Files|Tests|Snapshots|Time|Duration):? +[0-9]|rspec \S|[0-9]+ examples?, "
          r"|\s{0,8}[0-9]+ (?:pass|fail|pend)ing|(?:\[[A-Z]+\] )?(?:Tests run: [0-9]|BUILD )|[0-9]+ tests? completed"
          r"|(?:Failed|Passed)! |[0-9]+% tests passed|The following tests FAIL|\s+[0-9]+ - .{1,99}\((?:Fail|Time))",
@@ -1795,7 +1803,7 @@ _FAILURE_RULES = (
          "FAIL\tpkg/a [build failed]", "build failed tests: none"),
 )
 # Where failures may start and runs break, for a quick search; the rules then decide.
-_FAILURE_WORDS = ("___ ", "fail: ", "error: ", " stdout ----", " panicked at ", "● ", "fail ", ") ", "✖ ", "✗ ",
+_FAILURE_WORDS = ("___ ", "fail: ", "error: ", " stdout ----", " panicked at ", "● ", "fail ", ") ", "✖ ", "✗ ", "✘ ", "× ",
                   "not ok ", "<<< ", "failed", "[fail]", "***", "could not compile", "importerror while",
                   "compilation error", "no tests ran", "segmentation fault", "fatal python")
 _BEFORE_MARK = 6  # source lines before pytest's `>` line: without them edits were missed, with more nothing was gained
@@ -1806,18 +1814,22 @@ _TEST_TAIL = 5
 def failures(doc: Doc) -> List[Tuple[int, int]]:
     """The failing tests of a run as line ranges [start, end), by the grammars of _FAILURE_RULES."""
     starts = _broken_lines(doc, "failure-start")
-    ended = pattern("failure-end").search
+    ended, lines = pattern("failure-end").search, _once(doc, "plain", lambda: _plain(doc))
     found: List[Tuple[int, int]] = []
     for start, stop in zip(starts, [*starts[1:], len(doc.lines)]):
-        found.append((start, next((i for i in range(start + 1, stop) if ended(doc.lines[i][:_FAR])), stop)))
+        end = next((i for i in range(start + 1, stop) if ended(lines[i])), stop)
+        said = "--- FAIL:" in lines[start]  # go test -v prints what a test says before its verdict
+        while said and start and lines[start - 1][:1] == " ":
+            start -= 1
+        found.append((start, end))
     return found
 
 
 def _broken_lines(doc: Doc, rule: str) -> List[int]:
     """The lines that a rule hits among those that hold one of _FAILURE_WORDS."""
     near = _once(doc, "broken", lambda: sorted({line for word in _FAILURE_WORDS for line in _lines_with(doc, word)}))
-    hit = pattern(rule).search
-    return [line for line in near if hit(doc.lines[line][:_FAR])]
+    hit, lines = pattern(rule).search, _once(doc, "plain", lambda: _plain(doc))
+    return [line for line in near if hit(lines[line])]
 
 
 def testlog(doc: Doc, terms: Mapping[str, float] = {}) -> Optional[View]:
@@ -1838,27 +1850,28 @@ def testlog(doc: Doc, terms: Mapping[str, float] = {}) -> Optional[View]:
 def _summary_lines(doc: Doc) -> Set[int]:
     """The lines that speak of a whole test run or name what failed in it."""
     summary = pattern("test-summary").match
-    return {line for line, text in enumerate(doc.lines) if summary(text[:_FAR])}
+    return {line for line, text in enumerate(_once(doc, "plain", lambda: _plain(doc))) if summary(text)}
 
 
 def _failure(doc: Doc, start: int, end: int, bodies: Set[str]) -> List[int]:
     """The lines of one failure [start, end) that are worth reading; `bodies` holds what earlier ones said."""
-    folded = _library_lines(doc, start, end)
-    lines = [line for line in range(start + 1, end) if doc.lines[line].strip() and line not in folded]
-    exact = [line for line in lines if doc.lines[line].startswith("E  ")]
-    marked = [line for line in lines if doc.lines[line].startswith(">")]
+    text = _once(doc, "plain", lambda: _plain(doc))
+    folded = _library_lines(text, start, end)
+    lines = [line for line in range(start + 1, end) if text[line].strip() and line not in folded]
+    exact = [line for line in lines if text[line].startswith("E  ")]
+    marked = [line for line in lines if text[line].startswith(">")]
     if marked:
         frame = pattern("frame").match
         near = _around(marked, _BEFORE_MARK, 0).union(exact)
-        lines = [line for line in lines if line in near or frame(doc.lines[line][:_FAR])]
+        lines = [line for line in lines if line in near or frame(text[line])]
     elif len(lines) > _FAILURE_LINES:
         lines = sorted({*lines[:_FAILURE_LINES], *exact})
-    fresh = [line for line in lines if doc.lines[line] not in bodies or line in exact]
-    bodies.update(doc.lines[line] for line in lines)
+    fresh = [line for line in lines if text[line] not in bodies or line in exact]
+    bodies.update(text[line] for line in lines)
     return [start, *fresh]
 
 
-def _library_lines(doc: Doc, start: int, end: int) -> Set[int]:
+def _library_lines(lines: Sequence[str], start: int, end: int) -> Set[int]:
     """The lines of frames in libraries: a frame line with the deeper lines below it, or, where pytest prints the place
     below the source, all lines back to the frame before; `E` lines never."""
     frame, library = pattern("frame").match, pattern("library").search
@@ -1866,7 +1879,7 @@ def _library_lines(doc: Doc, start: int, end: int) -> Set[int]:
     before = start
     inside: float = inf  # the indentation of the library frame above
     for line in range(start + 1, end):
-        text = doc.lines[line][:_FAR]
+        text = lines[line]
         indent = len(text) - len(text.lstrip())
         if frame(text):
             foreign = bool(library(text))
@@ -1878,7 +1891,7 @@ def _library_lines(doc: Doc, start: int, end: int) -> Set[int]:
             folded.add(line)
         else:
             inside = inf
-    return {line for line in folded if not doc.lines[line].startswith("E  ")}
+    return {line for line in folded if not lines[line].startswith("E  ")}
 
 
 # ---------------------------------------------------------------- base views by shape, name cover, long lines
@@ -1984,8 +1997,7 @@ def _diagnostics(doc: Doc) -> List[Tuple[int, int, str, str, str]]:
     near = {*_once(doc, "signals", lambda: _signal_lines(doc)), *_lines_with(doc, "note")}
     found: List[Tuple[int, int, str, str, str]] = []
     indent = -1  # of the diagnostic that is open; -1: none
-    for line, text in enumerate(doc.lines):
-        text = text[:_FAR]
+    for line, text in enumerate(_once(doc, "plain", lambda: _plain(doc))):
         at = place(text)
         depth = len(text) - len(text.lstrip())
         if found and indent >= 0 and text.strip() and (quote(text) or depth > indent and not at):
