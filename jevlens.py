@@ -687,7 +687,7 @@ PROMPTS: Dict[str, Any] = {
         "sample": "Header, some rows and the end. Tells the form of the data, not all that it says.",
         "head_tail": "The beginning and the end. Tells what the output is and how it ended.",
         "sections": "The first line of every section; needed ones are put back later. For when only parts matter.",
-        "other": "The lines that an output of the shape in `result.shape` is read for: results, errors, rare lines.",
+        "base": "The lines that an output of the shape in `result.shape` is read for: results, errors, rare lines.",
     },
 }
 # What is masked in a state before it is sent, by the beginnings that issuers give their tokens; a group `keep` stays.
@@ -780,12 +780,12 @@ class JevJudge:
                           for name, (whole, lines, clip) in shown.items()}
         means = {**PROMPTS["viewDescriptions"], **text["viewDescriptions"]}
         questions = {
-            "view": choice(text["viewInstructions"], {name: means.get(name, means["other"]) for name in shown}),
+            "view": choice(text["viewInstructions"], {name: means.get(name, means["base"]) for name in shown}),
             "needs_full": noul(text["needsFullInstructions"], text["needsFullTrue"], text["needsFullFalse"])}
         second = self.settings.steps == 1 and len(blocks) > 1 and (doc.kind == "code" or "sections" in shown)
         answers, need = self._asked(case, state, questions, blocks if second else ())
         p = answers["view"].probabilities
-        peak = (max(p.values()) - 1 / len(p)) / (1 - 1 / len(p))  # the documented confidence; servers send others
+        peak = (max(p.values()) - 1 / len(p)) / (1 - 1 / len(p) or 1)  # as documented; servers send others
         return Choice(answers["view"].choice, p, answers["needs_full"].noul, peak, need if second else None)
 
     def _context(self, case: Case) -> Dict[str, Any]:

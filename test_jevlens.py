@@ -2247,6 +2247,7 @@ def test_confidence_is_worked_out_again_from_the_probabilities() -> None:
     found = JevJudge(Jev({"full": 0.2, "outline": 0.8})).choose(case_of(), [View("outline", (0,))], [])
     assert (found.view, dict(found.p), round(found.confidence, 6)) == ("outline", {"full": 0.2, "outline": 0.8}, 0.6)
     assert found.need is None  # the second step is asked for when the view has one
+    assert JevJudge(Jev()).choose(case_of(), [], []).view == "full"
 
 
 def test_the_first_request_tells_the_case_and_shows_every_view() -> None:
