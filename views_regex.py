@@ -1942,7 +1942,7 @@ def base(doc: Doc, terms: Mapping[str, float]) -> Optional[View]:
     """
     if doc.shape in ("docs", "config"):
         return outline(doc, terms) or sections(doc, terms)
-    if doc.shape in ("read", "display", "edit", "filelist") or doc.shape == "tree" and len(doc.lines) <= _LIST_WHOLE:
+    if doc.shape in ("read", "display", "edit") or doc.shape in ("tree", "filelist") and len(doc.lines) <= _LIST_WHOLE:
         return None
     choose = _BASES.get(doc.shape, _by_shares)
     return _view(doc, "base", choose(doc, terms), terms)
@@ -2146,7 +2146,7 @@ def _base_other(doc: Doc, terms: Mapping[str, float]) -> Set[int]:
 
 _BASES: Dict[str, Callable[[Doc, Mapping[str, float]], Set[int]]] = {
     "test": _base_test, "build": _base_build, "search": _base_search, "diff": _base_diff, "report": _base_report,
-    "tree": _base_tree, "json": _base_json, "git-log": _base_git_log, "table": _base_table,
+    "tree": _base_tree, "filelist": _base_tree, "json": _base_json, "git-log": _base_git_log, "table": _base_table,
     "log": _base_log, "other": _base_other,
 }
 
