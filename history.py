@@ -61,7 +61,7 @@ class Session:
     """One recorded session: `entries` in order, and how many records were `skipped` as no part of the conversation.
 
     Each method adds what one record says; FORMATS names them. An id of None is made up; a result of None answers the
-    last call.
+    first call of the last message that still waits.
     """
 
     id: str
@@ -71,6 +71,7 @@ class Session:
     entries: List[Entry] = field(default_factory=list)
     skipped: int = 0
     calls: Dict[str, Record] = field(default_factory=dict)  # by id
+    waiting: List[str] = field(default_factory=list)  # ids of the last message's calls that have no result
 
     @property
     def task(self) -> str:
@@ -79,6 +80,7 @@ class Session:
 
     def _add(self, role: str, content: Any, **more: Any) -> Entry:
         self.entries.append({"id": f"e{len(self.entries) + 1}", "role": role, "content": flat(content), **more})
+        self.waiting = [] if role == "assistant" else self.waiting
         return self.entries[-1]
 
     def _last(self, message: Any) -> Entry:
@@ -105,6 +107,7 @@ class Session:
         made = f"call{len(self.entries)}.{len(calls)}" if id is None else str(id)
         value = loaded(args) if isinstance(args, str) else args
         known = dict(value) if isinstance(value, dict) else {"command" if tool == "bash" else "input": args}
+        self.waiting.append(made)
         calls.append(self.calls.setdefault(made, {"id": made, "tool": str(tool or "other"), "args": known}))
 
     def fenced(self, text: Any) -> None:
@@ -126,14 +129,15 @@ class Session:
 
     def result(self, call_id: Any, output: Any, is_error: Any = None) -> None:
         """The result of a call; of an unknown call, with the tool `other`."""
-        key = next(reversed(self.calls), "") if call_id is None else str(call_id)
+        key = str(call_id) if call_id is not None else self.waiting[0] if self.waiting else ""
+        self.waiting = [id for id in self.waiting if id != key]
         call = self.calls.get(key, {"id": key, "tool": "other", "args": {}})
         failed = is_error not in (0, -1, "0") if is_error is not None else re.search(FAILED, flat(output)[:200])
         self._add("tool", output, call_id=key, tool=call["tool"], args=call["args"], is_error=bool(failed))
 
     def reply(self, output: Any, is_error: Any = None) -> None:
-        """A result when the assistant has just run something, else what the user said."""
-        if self.entries and self.entries[-1].get("calls"):
+        """A result while a call waits for one, else what the user said."""
+        if self.waiting:
             self.result(None, output, is_error)
         else:
             self.user(output)
@@ -149,6 +153,7 @@ FORMATS: Dict[str, Tuple[str, str, str, Tuple[str, ...]]] = {
         "tool args: call id tool args")),
     "mini-swe-agent": ("messages", "extra.actions", "", (
         "role=assistant extra.actions: said content", "role=assistant: fenced content",
+        "role=tool tool_call_id: result tool_call_id extra.raw_output|content extra.returncode",
         "role=user|tool: reply extra.raw_output|content extra.returncode",
         "command _: call tool_call_id =bash command")),
     "swe-agent": ("trajectory", "", "", ("action: said thought; shell action; result - observation",)),

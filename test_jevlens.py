@@ -3726,6 +3726,19 @@ def test_the_summary_at_a_compaction_is_marked(kind: str, tmp_path: Any) -> None
     assert marked == [("Fix it.", False), ("So far: nothing.", True)]
 
 
+def test_results_without_ids_answer_the_calls_of_a_message_in_order(tmp_path: Any) -> None:
+    both = {"actions": [{"command": "echo one"}, {"command": "ls /nope"}]}
+    messages = [{"role": "user", "content": "Fix it."}, {"role": "assistant", "content": "Two.", "extra": both},
+                {"role": "user", "content": "one", "extra": {"raw_output": "one\n", "returncode": 0}},
+                {"role": "user", "content": "no", "extra": {"raw_output": "no\n", "returncode": 2}},
+                {"role": "user", "content": "Go on."}]  # fmt: skip
+    path = tmp_path / "a.traj.json"  # as mini-swe-agent 2.4.6 writes it
+    path.write_text(json.dumps({"messages": messages}))
+    (session,) = history.read_session(str(path))
+    answers = [(e["content"], e.get("args", {}).get("command"), e.get("is_error")) for e in session.entries[2:]]
+    assert answers == [("one\n", "echo one", False), ("no\n", "ls /nope", True), ("Go on.", None, None)]
+
+
 def test_commands_of_the_older_agents_become_calls(tmp_path: Any) -> None:
     fenced = [{"role": "user", "content": "Fix it."},
               {"role": "assistant", "content": "THOUGHT: I look.\n\n```bash\nls\n```"},
