@@ -33,6 +33,7 @@ import bench
 import history
 import jevlens
 import views_regex
+import views_regex as views
 from jevlens import (
     PROVIDERS, Answer, AnswerError, DeadlineError, JevlensError, RefusedError, RequestError, SystemOne, JevJudge,
     TransportError, build_request, choice, endpoint, noul, parse_answer, score
@@ -43,14 +44,722 @@ from jevlens import (
 
 # ================================================================ rules: every pattern hits, misses and is linear
 
+EVIL_LINE = 100_000  # characters; a quadratic rule takes over a second on it, a linear one a few hundredths
+
+
+def test_every_rule_has_a_name_of_its_own() -> None:
+    tables = [table for name, table in vars(views).items() if name.endswith("_RULES") and isinstance(table, tuple)]
+    names = [row.name for table in tables for row in table]
+    assert sorted(names) == sorted(views.RULES) and len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("name", sorted(views.RULES))
+def test_rule_hits_its_line_and_misses_the_nearest(name: str) -> None:
+    row = views.RULES[name]
+    assert views.pattern(name).search(row.hit), "hit"
+    assert not views.pattern(name).search(row.miss), "miss"
+
+
+def test_no_rule_takes_half_a_second_on_an_evil_line() -> None:
+    common = ("\n", "a", "1", " ", "\t", "a ", "a, ", "a:", "a/b", "[({", "\"'", "`${", "-=", "\\", "a.b", "<a ", "1-")
+    for row in views.RULES.values():
+        word = (row.hit.split() or ["a"])[0]
+        for piece in (*common, row.hit, word, word + " ", row.hit[:1]):
+            line = piece * (EVIL_LINE // len(piece)) + "\tx##"
+            for find in (views.pattern(row.name).search, views.pattern(row.name).match):
+                start = time.process_time()
+                find(line)
+                assert time.process_time() - start < 0.5, (row.name, piece)
+
 
 # ================================================================ kinds and shapes
+
+# git 2.39.5, `git diff`
+DIFF_TEXT = """diff --git a/pkg/calc.py b/pkg/calc.py
+index b4f1976..5e7a757 100644
+--- a/pkg/calc.py
++++ b/pkg/calc.py
+@@ -1,5 +1,5 @@
+ def add(a, b):
+-    return a + b
++    return b + a
+ 
+ 
+ def mean(values):
+"""
+# pytest 9.2.0, `pytest -q test_calc.py`
+PYTEST_TEXT = """F.                                                                       [100%]
+=================================== FAILURES ===================================
+___________________________________ test_add ___________________________________
+
+    def test_add():
+>       assert add(1, 2) == 4
+E       assert 3 == 4
+E        +  where 3 = add(1, 2)
+
+test_calc.py:5: AssertionError
+=========================== short test summary info ============================
+FAILED test_calc.py::test_add - assert 3 == 4
+1 failed, 1 passed in 1.26s
+"""
+# GNU grep 3.8, `grep -rn "def " pkg test_calc.py`
+GREP_TEXT = """pkg/calc.py:1:def add(a, b):
+pkg/calc.py:5:def mean(values):
+test_calc.py:4:def test_add():
+test_calc.py:8:def test_mean():
+"""
+# gcc 12.2.0, `gcc -c a.c`
+GCC_TEXT = """a.c: In function ‘main’:
+a.c:1:25: error: ‘x’ undeclared (first use in this function)
+    1 | int main(void) { return x; }
+      |                         ^
+a.c:1:25: note: each undeclared identifier is reported only once for each function it appears in
+"""
+CODE_TEXT = "import os\n\n\ndef add(a, b):\n    return a + b\n\n\nclass Calc:\n    pass\n"
+# licence first: the first line says nothing (a fault of the reference)
+LICENSED_TEXT = "/*\n * Copyright: nobody.\n */\n\n" + "export function add(a, b) {\n  return a + b;\n}\n" * 3
+PATHS_TEXT = "".join(f"./src/pkg{n}/mod.py\n" for n in range(20))
+MARKDOWN_TEXT = "# Title\n\nText.\n\n## Usage\n\nMore text.\n"
+CSV_TEXT = "day,rain,wind\n" + "".join(f"2026-01-{n:02},{n}.5,{n}\n" for n in range(1, 29))
+LOG_TEXT = "".join(f"2026-01-02T03:04:{n:02}Z worker {n} started\n" for n in range(30))
+CODEX_TEXT = "Chunk ID: 838920\nWall time: 0.0058 seconds\nProcess exited with code 0\nOriginal token count: 9\nOutput:\n"
+OPENCODE_TEXT = "<path>/repo/a.py</path>\n<type>file</type>\n<content>1: import os\n2: x = 1\n"
+KIND_ROWS: Dict[str, Tuple[str, str, Dict[str, Any], str, str]] = {  # sentence -> (text, tool, args, kind, shape)
+    "a read of a code file is code": (CODE_TEXT, "read", {"path": "a.py"}, "code", "read"),
+    "a read of prose is prose": (MARKDOWN_TEXT, "read", {"path": "README.md"}, "prose", "docs"),
+    "a licence without an extension is prose": ("Copyright\n", "read", {"path": "LICENSE"}, "prose", "docs"),
+    "a read of JSON is data": ('{\n  "a": 1\n}\n', "read", {"path": "package.json"}, "data", "config"),
+    "a Makefile is config": ("all:\n\tmake x\n", "read", {"path": "src/Makefile"}, "data", "config"),
+    "a read of a table is data": (CSV_TEXT, "read", {"path": "rain.csv"}, "data", "table"),
+    "a read of a log is data with the shape log": (LOG_TEXT, "read", {"path": "out.log"}, "data", "log"),
+    "code without an extension is code after a licence": (LICENSED_TEXT, "read", {"path": "bin/tool"}, "code", "read"),
+    "a table without an extension is data": (CSV_TEXT, "read", {"path": "rain"}, "data", "table"),
+    "a patch that is read is a diff": (DIFF_TEXT, "read", {"path": "fix.patch"}, "command", "diff"),
+    "a code file by cat is code": (CODE_TEXT, "bash", {"command": "cat a.py"}, "code", "display"),
+    "a code file by nl and sed is code": (CODE_TEXT, "bash", {"command": "nl -ba a.py | sed -n '1,80p'"}, "code", "display"),
+    "under the host's header a code file is code": (CODEX_TEXT + CODE_TEXT, "bash", {"command": "sed -n '1,9p' a.py"}, "code",
+                                                    "display"),
+    "a cat that failed stays a command": ("cat: a.py: No such file or directory\n", "bash", {"command": "cat a.py"},
+                                          "command", "display"),
+    "mixed files stay a command": (CODE_TEXT + MARKDOWN_TEXT, "bash", {"command": "cat a.py README.md"}, "command", "display"),
+    "prose with headings by cat is prose": (MARKDOWN_TEXT, "bash", {"command": "cat README.md"}, "prose", "docs"),
+    "prose without headings by cat stays a command": ("Text.\n", "bash", {"command": "cat a.txt"}, "command", "docs"),
+    "data by cat stays a command": (CSV_TEXT, "bash", {"command": "cat rain.csv"}, "command", "table"),
+    "files with titles between them may be edited from": (
+        CODE_TEXT * 3, "bash", {"command": "for f in a.py b.py; do echo $f; cat $f; done; cat c.py"}, "command", "display"),
+    "a wrapped file is a read, whatever the call was": (OPENCODE_TEXT, "bash", {"command": "git diff"}, "code", "read"),
+    "a diff is one whatever printed it": (DIFF_TEXT, "bash", {"command": "./review.sh"}, "command", "diff"),
+    "a diff that adds a verdict is a diff": (DIFF_TEXT + "+1 failed, 1 passed in 1.26s\n", "bash", {"command": "git diff"},
+                                             "command", "diff"),
+    "a test run is one whatever ran it": (PYTEST_TEXT, "bash", {"command": "make check"}, "command", "test"),
+    "a commit whose hook runs the tests is a test run": (
+        PYTEST_TEXT + "[main 0baa988] Add\n", "bash", {"command": "git commit -m 'Add'"}, "command", "test"),
+    "go test": ("--- FAIL: TestX (0.00s)\n    x_test.go:3: no\nFAIL\n", "bash", {"command": "go test ./..."}, "command",
+                "test"),
+    "node:test": ("✖ adds (1ms)\nℹ pass 3\nℹ fail 1\n", "bash", {"command": "node --test"}, "command", "test"),
+    "unittest": ("Ran 3 tests in 0.001s\n\nFAILED (failures=1)\n", "bash", {"command": "python -m unittest"}, "command",
+                 "test"),
+    "a compiler": (GCC_TEXT, "bash", {"command": "gcc -c a.c"}, "command", "build"),
+    "diagnostics whatever printed them": ("src/a.ts(1,2): error TS1005: x\n" * 4, "bash", {"command": "./check"}, "command",
+                                          "build"),
+    "a search by grep": (GREP_TEXT, "bash", {"command": "grep -rn 'def ' ."}, "command", "search"),
+    "a search tool lists": (GREP_TEXT, "grep", {"pattern": "def "}, "listing", "search"),
+    "a search with headings": ("src/a.py\n12:def f():\n\nsrc/b.py\n3:x\n", "grep", {"pattern": "f"}, "listing", "search"),
+    "a search with context": ("a.py-11-x\na.py:12:y\na.py-13-z\n--\n", "bash", {"command": "rg -C1 y"}, "command", "search"),
+    "a search that lists files": ("src/a.py\nsrc/b.py\nsrc/c.py\n", "grep", {"pattern": "f"}, "listing", "filelist"),
+    "a search that counts": ("src/a.py:3\nsrc/b.py:1\n", "bash", {"command": "grep -rc f src"}, "command", "filelist"),
+    "a list of paths is a listing for any tool": (PATHS_TEXT, "bash", {"command": "./list.sh"}, "listing", "tree"),
+    "find is a listing": ("a\nb\n", "find", {"pattern": "*"}, "listing", "tree"),
+    "JSON by a command": ('{"a": [1, 2], "b": "' + "x" * 5000 + '"}', "bash", {"command": "gh api x"}, "command", "json"),
+    "JSON by a tool is data": ('[{"a": 1},\n{"a": 2}]', "mcp__x__list", {}, "data", "json"),
+    "a log by its time stamps": (LOG_TEXT, "bash", {"command": "./serve"}, "command", "log"),
+    "git log": ("commit 0baa988b1419\nAuthor: A\n\n    Fix\n" * 3, "bash", {"command": "git log"}, "command", "git-log"),
+    "a terminal may hold anything": (PYTEST_TEXT + DIFF_TEXT, "bash", {"command": "tmux capture-pane -p -t 3"}, "command", "terminal"),
+    "a report of a sub-agent": (MARKDOWN_TEXT, "Task", {"prompt": "look"}, "prose", "report"),
+    "a web page": (MARKDOWN_TEXT, "WebFetch", {"url": "https://example.org"}, "prose", "web"),
+    "the agent's own edit": (CODE_TEXT, "edit", {"path": "a.py"}, "code", "edit"),
+    "the agent's own write of prose": (MARKDOWN_TEXT, "write", {"path": "a.md"}, "prose", "edit"),
+    "nothing at all": ("", "bash", {"command": "true"}, "command", "other"),
+    "an unknown tool": ("hello\n", "x", {}, "prose", "other"),
+    "a bracketed word is no JSON": ("[main 0baa988] Add\n 1 file changed\n", "bash", {"command": "git push"}, "command",
+                                    "other"),
+}
+
+
+@pytest.mark.parametrize("sentence", KIND_ROWS)
+def test_kind_and_shape(sentence: str) -> None:
+    text, tool, args, kind, shape = KIND_ROWS[sentence]
+    doc = views.read(text, tool, args)
+    assert (doc.kind, doc.shape) == (kind, shape)
+
+
+def test_the_sample_is_bounded_for_a_long_output() -> None:
+    start = time.process_time()
+    assert views.classify(["x: y"] * 1_000_000, "bash", {"command": "./run"}) == ("command", "other")
+    assert time.process_time() - start < 0.2
 
 
 # ================================================================ the display-command parser
 
+SHOW_ROWS: Dict[str, Tuple[str, List[Tuple[str, int, Any]]]] = {  # sentence -> (command, [(path, first, last)])
+    "cat of one file": ("cat a.py", [("a.py", 1, None)]),
+    "braces expand": ("cat src/{models,engine}.py", [("src/models.py", 1, None), ("src/engine.py", 1, None)]),
+    "globs stay": ("cat a.py b.py; cat tests/*.py", [("a.py", 1, None), ("b.py", 1, None), ("tests/*.py", 1, None)]),
+    "a range, then a tail of a head": ("sed -n '1,80p' x.ts && head -50 y.go | tail -20", [("x.ts", 1, 80), ("y.go", 0, None)]),
+    "a quoted path": ('/bin/cat "docs/a b.md"', [("docs/a b.md", 1, None)]),
+    "a separator in quotes": ("cat 'a;b.ts'", [("a;b.ts", 1, None)]),
+    "pipes without blanks": ("cat src/{a,b}.ts|head -n 20|tail -5", [("src/a.ts", 0, None), ("src/b.ts", 0, None)]),
+    "a range of lines": ("sed -n '301,660p' f.py", [("f.py", 301, 660)]),
+    "one line": ("sed -n 12p f.py", [("f.py", 12, 12)]),
+    "to the end": ("sed -n '20,$p' f.py", [("f.py", 20, None)]),
+    "several ranges": ("sed -n '10,20p;40,50p' f.py", [("f.py", 10, 20), ("f.py", 40, 50)]),
+    "several scripts": ("sed -n -e '1,2p' -e '5,6p' f.py", [("f.py", 1, 2), ("f.py", 5, 6)]),
+    "ranges that overlap have no numbers": ("sed -n '10,20p;15,30p' f.py", [("f.py", 0, None)]),
+    "a range over two files has none": ("sed -n '10,20p' a.py b.py", [("a.py", 0, None), ("b.py", 0, None)]),
+    "numbered by nl, then cut": ("nl -ba f.py | sed -n '10,80p'", [("f.py", 10, 80)]),
+    "numbered by cat": ("cat -n f.py", [("f.py", 1, None)]),
+    "bat with a range": ("bat -n --paging=never -r 5:9 f.py", [("f.py", 5, 9)]),
+    "head of a range": ("sed -n '100,200p' f.py | head -20", [("f.py", 100, 119)]),
+    "a range of a head": ("head -n 200 f.py | sed -n '150,300p'", [("f.py", 150, 200)]),
+    "from a line on": ("tail -n +20 f.py", [("f.py", 20, None)]),
+    "from a line on, cut": ("tail -n +20 f.py | head -5", [("f.py", 20, 24)]),
+    "a tail has an unknown place": ("tail -5 f.py", [("f.py", 0, None)]),
+    "the default of head": ("head f.py", [("f.py", 1, 10)]),
+    "bytes": ("head -c 2000 f.py", [("f.py", 1, None)]),
+    "after cd": ("cd src && cat a.py", [("src/a.py", 1, None)]),
+    "after cd, an absolute path": ("cd src; cat /x/a.py ./b.py", [("/x/a.py", 1, None), ("src/b.py", 1, None)]),
+    "of a revision": ("git show HEAD~1:src/a.py | head -40", [("src/a.py", 1, 40)]),
+    "errors thrown away": ("cat a.py 2>/dev/null", [("a.py", 1, None)]),
+    "blank lines and a closing semicolon": ("cat a.py\n\ncat b.py;\n", [("a.py", 1, None), ("b.py", 1, None)]),
+}
+SHOW_NOT_ROWS = (
+    "", "cat", "pwd; cat a.py", "cat a.py | wc -l", "cat <<EOF\na\nEOF", "cat a.ts|python p.py", "cat a.ts > /tmp/copy; cat r.txt",
+    "cat a.ts 2>&1", "sed -i 's/a/b/' a.py", "cat x || cat y", "cat x &", "cat 'x.ts", "/tmp/cat x.ts", "cat $(echo x.ts)",
+    "cat `x`", "cat $X", 'sed -n "1,$p" f', "cat a # b", "cat a\\ b", "cat a (b)", "cat -A a", "tail -f a", "head -n -5 a",
+    "sed 1d a", "sed -n '/x/p' a", "cat '*.py'", "cat {a}", "cat {1..3}", "cat ~/a", "cat a!", "cat a | cat b", "cat a | head -5 b",
+    "cat a &&", "cat a |", "cat a;;cat b", "cat 'a''b'", "cat 2>/dev/null", "cd a", "less a", "cat a.py >out", "nl -v5 a",
+    "git show HEAD", "git show HEAD:a b", "git diff HEAD:a", "bat -r x a", "cat " + "a" * 17000, "cat " + "{a,b}" * 9,
+)
+
+
+@pytest.mark.parametrize("sentence", SHOW_ROWS)
+def test_command_shows_files(sentence: str) -> None:
+    command, want = SHOW_ROWS[sentence]
+    assert views.shown_by(command) == [views.Shown(*item) for item in want]
+
+
+@pytest.mark.parametrize("command", SHOW_NOT_ROWS, ids=lambda command: command[:30] or "nothing")
+def test_command_that_could_do_more_is_no_display(command: str) -> None:
+    assert views.shown_by(command) is None
+
+
+def test_numbers_of_a_display_are_those_of_the_file_also_under_a_host_header() -> None:
+    doc = views.read(CODEX_TEXT + CODE_TEXT, "bash", {"command": "sed -n '301,309p' a.py"})
+    assert (doc.numbers.origin, doc.numbers.number(5), doc.numbers.number(13)) == ("file", 301, 309)
+
+
+def test_programs_of_a_command() -> None:
+    for command, want in {
+        "git diff --stat": ["git diff"], "cd x && npm run test -- -t a": ["npm test"], "FOO=1 timeout 30s pytest -q": ["pytest"],
+        "uv run pytest": ["pytest"], "python -m unittest -v": ["unittest"], "python a.py": ["python"],
+        "pnpm --filter @x/y test 2>&1 | tail -5": ["pnpm test"], "bash -lc 'rg foo src'": ["rg"], "echo hi": ["echo"],
+        "git add . && git commit -m \"$(cat <<'EOF'\na; b\nEOF\n)\"": ["git add", "git commit"], "make 2>&1": ["make"], "": [],
+        "ls | wc -l; grep -rn x . || true": ["ls", "grep"], "./gradlew test": ["gradle test"], "git -C /x log": ["git log"],
+    }.items():
+        assert views.programs(command) == want, command
+
+
+def test_what_the_agent_bounded_itself() -> None:
+    for command, want in {
+        "pytest -q | tail -20": True, "cat f | head": True, "sed -n '10,400p' f": True, "sed -n '1,900p' f": False,
+        "nl -ba f | sed -n '1,240p'": True, "head -50 f": True, "cat f": False, "git log -5": False, "tail -n +5 f": False,
+        "cd x && make 2>&1 | tail -n 30": True, "cat a | head -300; cat b | head -300": False, "cat a; cat b | head -3": False,
+        "echo x; ls | head -5": True, "head -c 100 f": False, "": False, "tail -f f": False,
+    }.items():
+        assert views.bounded("bash", {"command": command}) is want, command
+    assert views.bounded("read", {"path": "a", "offset": 5, "limit": 400})
+    assert not views.bounded("read", {"path": "a", "limit": 401}) and not views.bounded("read", {"path": "a"})
+
+
+def test_single_files_that_a_call_names() -> None:
+    for command, want in {
+        "git diff -- a/b.ts c.py": ["a/b.ts", "c.py"], "git diff main..HEAD": [], "rg -n 'foo.bar' src/a.ts": ["src/a.ts"],
+        "grep -rn x.y . --include=*.py": [], "bun test apps/a.test.ts": ["apps/a.test.ts"], "pytest tests/test_a.py::test_x -q":
+        ["tests/test_a.py"], "git diff src/*.py": [], "rg foo src": [], "rg -g '*.ts' foo": [],
+    }.items():
+        assert views.named_files("bash", {"command": command}) == want, command
+    assert views.named_files("grep", {"pattern": "x", "path": "src/a.py"}) == ["src/a.py"]
+    assert views.named_files("grep", {"pattern": "x.py", "path": "src"}) == []
+
 
 # ================================================================ blocks and sections
+
+TS_TEXT = """import { a } from "./a";
+import {
+  b,
+} from './b';
+
+/** Loads. */
+export async function load(x: string): Promise<void> {
+  const s = `} function fake() { ${x.map((y) => `{${y}`).join("}")}
+function notreal() {
+}`;
+  if (x === '}') { // }
+    return /[{]"/.test(x);
+  }
+  const handle = (e: Event) => {
+    go(e);
+  };
+}
+
+@Injectable({
+  providedIn: "root",
+})
+export class Store<T> extends Base {
+  constructor(
+    private readonly a: string,
+    b: number,
+  ) {
+    super();
+  }
+
+  get size(): number { return 1; }
+
+  // finds
+  async find<K extends string>(key: K): Promise<T | undefined> {
+    for (const x of y) {
+      call(x, () => {
+        z();
+      });
+    }
+  }
+
+  arrow = async (x: number) => {
+    return x;
+  };
+}
+
+export const TABLE = {
+  a: 1,
+  b: [1, 2],
+};
+
+export default function App({
+  a,
+}: Props) {
+  return <p>don't {a}</p>;
+}
+describe("store", () => {
+  it("finds {", async () => {
+    expect(1).toBe(1);
+  });
+});
+"""
+PY_TEXT = '''"""Doc.
+
+def fake():
+"""
+from a import (
+    b,
+)
+
+TABLE = {
+    "a": 1,
+    "b": 2,
+}
+
+# leads
+@decorator(
+    a=1
+)
+async def load(
+    x,
+    y="):",
+):
+    """Doc.
+
+def inner_fake():
+    """
+    def inner():
+        return 1
+    sql = """
+CREATE
+"""
+    return inner
+
+class Store:
+    """One."""
+
+    @property
+    def size(self): return 1
+
+if __name__ == "__main__":
+    load()
+'''
+LANGUAGE_ROWS: Dict[str, Tuple[str, str, List[str]]] = {  # sentence -> (path, text, ["name first-last", …])
+    "TypeScript: templates, regexes, strings and comments hide braces": ("a.ts", TS_TEXT, [
+        "header 1-4", "load 6-17", "load.handle 14-16", "Store 19-44", "Store.constructor 23-28", "Store.size 30-30",
+        "Store.find 32-39", "Store.arrow 41-43", "TABLE 46-49", "App 51-55", "store 56-60", "store.finds { 57-59"]),
+    "Python: strings over lines, decorators, signatures over lines": ("a.py", PY_TEXT, [
+        "header 1-7", "TABLE 9-12", "load 14-31", "load.inner 26-27", "Store 33-37", "Store.size 36-37",
+        'if __name__ == "__main__": 39-40']),
+    "Python: a fragment that starts inside a function": ("a.py", "        x = 1\n        return x\n\n    def g(self):\n        pass\n", [
+        "x = 1 1-2", "g 4-5"]),
+    "Go: receivers, raw strings, runes, groups": ("a.go", """package main
+
+import "fmt"
+
+// Parser parses.
+type Parser struct {
+	a int
+}
+
+var table = map[string]int{
+	"{": 1,
+	`}`: 3,
+}
+
+func (p *Parser) Feed(b []byte) (int, error) {
+	s := `
+func fake() {
+`
+	r := '{'
+	return 0, nil
+}
+
+func New[T any](x T) *Parser { return &Parser{} }
+""", ["header 1-3", "Parser 5-8", "table 10-13", "Parser.Feed 15-21", "New 23-23"]),
+    "Rust: lifetimes, raw strings, where clauses, attributes": ("a.rs", """use std::fmt;
+
+#[derive(Debug)]
+pub struct Parser<'a> {
+    a: &'a str,
+}
+
+impl<'a> fmt::Display for Parser<'a> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let s = r#"} fn fake() {"#;
+        let c = '{';
+        write!(f, "{}", s)
+    }
+    pub(crate) async fn run<T>(&self, x: T) -> u8
+    where
+        T: Clone,
+    {
+        1
+    }
+}
+macro_rules! x {
+    () => {};
+}
+""", ["header 1-1", "Parser 3-6", "Parser 8-20", "Parser.fmt 9-13", "Parser.run 14-19", "x 21-23"]),
+    "Java: annotations, throws on a line of its own, anonymous classes": ("a.java", """import java.util.List;
+
+/**
+ * Doc {
+ */
+@Service
+public class Parser implements Foo<Bar> {
+    public Parser(String a) {
+        this.a = a;
+    }
+
+    @Override
+    public <T> List<T> parse(final String x, int y)
+            throws IOException {
+        if (x.equals("}")) {
+            return foo(y);
+        }
+        return null;
+    }
+
+    abstract int size(String x);
+}
+""", ["header 1-1", "Parser 3-22", "Parser.Parser 8-10", "Parser.parse 12-19", "Parser.size 21-21"]),
+    "C: return type above, a brace on its own line, both branches of an #if": ("a.c", """#include <stdio.h>
+
+struct parser {
+    int a;
+};
+
+static const char *names[] = {
+    "a",
+    "{",
+};
+
+int parse(const char *s);
+
+static int
+gnu(struct parser *p, int x)
+{
+#ifdef A
+    if (x) {
+#else
+    if (!x) {
+#endif
+        return '{';
+    }
+    list_for_each(a, b) {
+        x++;
+    }
+    return 0;
+}
+
+int parse(const char *s) {
+    return foo(s);
+}
+""", ["header 1-1", "parser 3-5", "names 7-10", "parse 12-12", "gnu 15-28", "parse 30-32"]),
+    "C++: templates, initialisers, raw strings, methods outside": ("a.cpp", """#include <vector>
+namespace app {
+template <typename T>
+class Store : public Base<T> {
+ public:
+  explicit Store(int x) : x_(x), y_(1) {}
+  std::vector<int> items() const {
+    return {1, 2};
+  }
+};
+
+void Store::load(const std::string &s) const noexcept {
+  std::string t = R"(} void fake() {)";
+}
+}  // namespace app
+""", ["header 1-1", "app 2-15", "app.Store 3-10", "app.Store.Store 6-6", "app.Store.items 7-9", "app.Store.load 12-14"]),
+    "C#: verbatim strings, braces on their own lines": ("a.cs", """using System;
+namespace App
+{
+    public class Store : Base
+    {
+        public async Task<int> Load(string x)
+        {
+            var s = @"} void Fake() {";
+            return 1;
+        }
+    }
+}
+""", ["header 1-1", "App 2-12", "App.Store 4-11", "App.Store.Load 6-10"]),
+    "Kotlin: data classes, companions, extensions": ("a.kt", """import b.c
+data class Point(val x: Int)
+class Store(private val a: String) : Base() {
+    companion object {
+        const val X = 1
+    }
+    override suspend fun load(x: Int): String {
+        return "${x}"
+    }
+}
+fun String.ext(): Int = 1
+""", ["header 1-1", "Point 2-2", "Store 3-10", "Store.object 4-6", "Store.load 7-9", "String.ext 11-11"]),
+    "Swift: initialisers": ("a.swift", """import Foundation
+struct Point {
+    init(x: Int) {
+        self.x = x
+    }
+    func move(by d: Int) -> Point {
+        return Point(x: x + d)
+    }
+}
+""", ["header 1-1", "Point 2-9", "Point.init 3-5", "Point.move 6-8"]),
+    "Scala": ("a.scala", "import b._\ncase class Point(x: Int)\nobject Main extends App {\n  def run(x: Int): Int = {\n    x\n  }\n}\n", [
+        "header 1-1", "Point 2-2", "Main 3-7", "Main.run 4-6"]),
+    "PHP": ("a.php", "<?php\nuse Foo\\Bar;\nclass Store extends Base {\n    public function load($x) {\n        return \"}\";\n    }\n}\n", [
+        "header 1-2", "Store 3-7", "Store.load 4-6"]),
+    "CSS": ("a.css", ".card > a:hover {\n  content: \"}\";\n}\n@media print {\n  .a {\n    color: red;\n  }\n}\n", [
+        ".card > a:hover 1-3", "@media print 4-8", "@media print..a 5-7"]),
+    "Bash: a closing parenthesis of a case counts for nothing": ("a.sh", """# deploys
+deploy() {
+  case "$1" in
+    a) echo "}" ;; # {
+  esac
+}
+function clean {
+  rm x
+}
+deploy "$@"
+clean
+""", ["deploy 1-6", "clean 7-9", 'deploy "$@" 10-11']),
+    "Ruby: end by its indentation, methods of one line": ("a.rb", """require "x"
+module App
+  class Store < Base
+    # loads
+    def self.load(x)
+      if x
+        1
+      end
+    end
+    def short = 1
+    def ok?; true; end
+  end
+end
+describe "x" do
+  it "works" do
+    expect(1)
+  end
+end
+""", ["header 1-1", "App 2-13", "App.Store 3-12", "App.Store.self.load 4-9", "App.Store.short 10-10", "App.Store.ok? 11-11",
+      "x 14-18", "x.works 15-17"]),
+    "Lua: long strings, functions as values": ("a.lua", """local s = [[
+function fake()
+]]
+local function helper(x)
+  if x then
+    return 1
+  end
+end
+M.cb = function()
+  x()
+end
+""", ["local s = [[ 1-3", "helper 4-8", "M.cb 9-11"]),
+    "Elixir: doc strings, one-liners, heads over lines": ("a.ex", """defmodule App.Store do
+  @moduledoc \"\"\"
+  def fake do
+  \"\"\"
+  @impl true
+  def load(x) do
+    case x do
+      1 -> 2
+    end
+  end
+  defp url, do: "x"
+  defp long(
+         a,
+         b
+       ) do
+    1
+  end
+end
+""", ["App.Store 1-18", "App.Store.load 2-10", "App.Store.url 11-11", "App.Store.long 12-17"]),
+    "SQL: statements, bodies in $$ and BEGIN": ("a.sql", """-- users
+CREATE TABLE IF NOT EXISTS users (
+  id int default ';'
+);
+CREATE OR REPLACE FUNCTION f() RETURNS int AS $$
+BEGIN
+  RETURN 1;
+END;
+$$ LANGUAGE plpgsql;
+CREATE PROCEDURE p()
+BEGIN
+  SELECT 1;
+END;
+ALTER TABLE users ADD COLUMN x int;
+""", ["users 1-4", "f 5-9", "p 10-13", "users 14-14"]),
+    "a scanner that was misled starts again at column 0": ("a.js", """function a() {
+  return x.replace(/"{/g, '');
+}
+function b() {
+  return 1;
+}
+""", ["a 1-3", "b 4-6"]),
+}
+
+
+def _block_names(doc: views.Doc) -> List[str]:
+    return [f"{block.name} {block.start + 1}-{block.end}" for block in views.blocks(doc)]
+
+
+@pytest.mark.parametrize("sentence", LANGUAGE_ROWS)
+def test_blocks_of_code(sentence: str) -> None:
+    path, text, want = LANGUAGE_ROWS[sentence]
+    assert _block_names(views.read(text, "read", {"path": path})) == want
+
+
+@pytest.mark.parametrize("sentence", LANGUAGE_ROWS)
+def test_blocks_of_code_with_printed_numbers(sentence: str) -> None:
+    path, text, want = LANGUAGE_ROWS[sentence]
+    numbered = "\n".join(f"{n:6}\t{line}" for n, line in enumerate(text.split("\n"), 1))
+    assert _block_names(views.read(numbered, "bash", {"command": f"cat -n {path}"})) == want
+
+
+def test_an_outline_shows_signatures_decorators_and_constants_and_nothing_local() -> None:
+    doc = views.read(PY_TEXT, "read", {"path": "a.py"})
+    assert [doc.lines[line] for line in views.signatures(doc)] == [
+        "TABLE = {", "@decorator(", "async def load(", "    x,", '    y="):",', "):", "    def inner():", "class Store:",
+        "    @property", "    def size(self): return 1"]
+    doc = views.read("function f(\n" + "  a,\n" * 20 + ") {\n  const x = 1;\n  // note\n  print(x);\n}\n", "read", {"path": "a.js"})
+    assert views.signatures(doc) == [0, 1, 2, 3, 4, 5]
+
+
+SECTION_ROWS: Dict[str, Tuple[str, str, Dict[str, Any], List[str]]] = {  # sentence -> (text, tool, args, ["name first-last", …])
+    "Markdown: nested by level, a heading in a fence is none": (
+        "intro\n# A\ntext\n## B\n```\n# no\n```\n# C\nend\n", "read", {"path": "a.md"},
+        ["intro 1-1", "A 2-7", "B 4-7", "C 8-10"]),
+    "Setext and reST headings": ("Title\n=====\ntext\n\nPart\n----\nmore\n", "read", {"path": "a.rst"},
+                                 ["Title 1-8", "Part 5-8"]),
+    "JSON: top keys, and longer ones inside": (
+        '{\n  "a": {\n    "b": [\n      1,\n      2\n    ]\n  },\n  "c": 1\n}\n', "read", {"path": "a.json"},
+        ["a 2-7", "a.b 3-6"]),
+    "JSON: items of a list": ('[\n  {\n    "id": 1\n  },\n  {\n    "id": 2\n  }\n]\n', "bash", {"command": "gh api x"},
+                              ['"id": 1 2-4', '"id": 2 5-7']),
+    "YAML: keys, lists at the key's own indentation": ("on:\n- a\n- b\njobs:\n  test:\n    steps:\n      - x\n", "read", {"path": "a.yml"},
+                                                       ["on 1-3", "jobs 4-7"]),
+    "TOML: tables": ("name = 1\n[tool.ruff]\na = 1\n[[bin]]\nb = 2\n", "read", {"path": "a.toml"},
+                     ["name = 1 1-1", "tool.ruff 2-3", "bin 4-6"]),
+    "search: groups by file": (GREP_TEXT, "grep", {"pattern": "def"}, ["pkg/calc.py 1-2", "test_calc.py 3-5"]),
+    "search: headings of ripgrep": ("src/a.py\n12:x\n13:y\n\nsrc/b.py\n3:z\n", "grep", {"pattern": "x"},
+                                    ["src/a.py 1-4", "src/b.py 5-7"]),
+    "search: context groups": ("a.py-1-x\na.py:2:y\n--\na.py-8-x\na.py:9:y\n", "grep", {"pattern": "y"},
+                               ["a.py 1-3", "a.py 4-6"]),
+    "diff: files and hunks": (DIFF_TEXT + DIFF_TEXT.replace("calc", "more"), "bash", {"command": "git diff"}, [
+        "pkg/calc.py 1-11", "pkg/calc.py @@ -1,5 +1,5 @@ 5-11", "pkg/more.py 12-23", "pkg/more.py @@ -1,5 +1,5 @@ 16-23"]),
+    "diff without a diff line": ("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n", "bash", {"command": "diff -u a b"},
+                                 ["x 1-6", "x @@ -1 +1 @@ 3-6"]),
+    "git log": ("commit 0baa988b1419618c\nAuthor: A\n\n    Fix a\n\n" * 3, "bash", {"command": "git log"},
+                ["0baa988b14 Fix a 1-5", "0baa988b14 Fix a 6-10", "0baa988b14 Fix a 11-16"]),
+    "a listing by folders": (PATHS_TEXT, "find", {}, [f"./src/pkg{n} {n + 1}-{n + 1 + (n == 19)}" for n in range(20)]),
+    "marker lines": ("COMMAND: a\none\ntwo\nCOMMAND: b\none\ntwo\n", "bash", {"command": "./x"},
+                     ["COMMAND: a 1-3", "COMMAND: b 4-7"]),
+    "short sections join the one before": ("COMMAND: a\none\nEXIT: 0\nCOMMAND: b\none\ntwo\n", "bash", {"command": "./x"},
+                                           ["COMMAND: a 1-3", "COMMAND: b 4-7"]),
+    "paragraphs": ("a\nb\nc\n\nd\ne\nf\n", "bash", {"command": "./x"}, ["a 1-4", "d 5-8"]),
+    "chunks of 50 lines where nothing marks a section": ("x y\n" * 199 + "x y", "bash", {"command": "./x"},
+                                                         [f"x y {n + 1}-{n + 50}" for n in range(0, 200, 50)]),
+    "one line has none": ('{"a": ' + "1" * 5000 + "}", "bash", {"command": "gh api x"}, []),
+    "nothing has none": ("", "bash", {"command": "true"}, []),
+}
+
+
+@pytest.mark.parametrize("sentence", SECTION_ROWS)
+def test_sections(sentence: str) -> None:
+    text, tool, args, want = SECTION_ROWS[sentence]
+    assert _block_names(views.read(text, tool, args)) == want
+
+
+def test_blocks_never_cross_and_depth_says_how_deep() -> None:
+    texts = [text for _, text, _ in LANGUAGE_ROWS.values()] + [text for text, _, _, _ in SECTION_ROWS.values()]
+    for path in ("a.py", "a.ts", "a.rb", "a.go", "a.sql", "a.md", "a.json", "a.c", "a.ex", "a.diff", "a.log"):
+        for text in texts:
+            lines = text.split("\n")
+            for cut in range(0, len(lines), 3):  # fragments
+                inside: List[views.Block] = []
+                for block in views.blocks(views.read("\n".join(lines[cut:]), "read", {"path": path})):
+                    assert 0 <= block.start < block.end <= len(lines) - cut, (path, block)
+                    while inside and inside[-1].end <= block.start:
+                        inside.pop()
+                    assert block.depth == len(inside), (path, block, lines[cut:])
+                    assert not inside or inside[-1].start <= block.start and block.end <= inside[-1].end, (path, block)
+                    inside.append(block)
+
+
+def test_a_file_of_many_blocks_loses_none() -> None:
+    text = "".join(f"def f{n}():\n    return {n}\n\n\n" for n in range(2000))
+    assert len(views.blocks(views.read(text, "read", {"path": "a.py"}))) == 2000
+
+
+@pytest.mark.parametrize("path", ("a.py", "a.ts", "a.rb", "a.sql", "a.md", "a.yml", "a.c", "a.css", "a.lua"))
+def test_blocks_of_hostile_text_take_time_in_proportion_to_it(path: str) -> None:
+    hostile = ("def f(x):\nfunction f() {\n(\n", "foo(\n", "`${\n", '"""\n', "/*\n", "[[\n", "a:\n", "# a\n", "}\n", "@a\n", "=\n---\n")
+    for piece in hostile:
+        start = time.process_time()
+        views.blocks(views.read(piece * 3000, "read", {"path": path}))
+        assert time.process_time() - start < 0.5, piece
+
+
+def test_one_line_of_40_megabytes_does_not_hang() -> None:
+    for tool, args in (("read", {"path": "a.ts"}), ("read", {"path": "a.json"}), ("bash", {"command": "./x"})):
+        start = time.process_time()
+        views.blocks(views.read('{"a": `' * 6_000_000, tool, args))
+        assert time.process_time() - start < 2
 
 
 # ================================================================ views

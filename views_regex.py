@@ -259,12 +259,13 @@ def numbering(lines: Sequence[str], shown: Sequence[Shown] = ()) -> Numbering:
             return Numbering("tool", starts, numbers, prefix)
         return Numbering("output", prefix=prefix)
     if shown and len({item.path for item in shown}) == 1 and all(item.first for item in shown):
-        starts_list = [0]
+        head = header_lines(lines)  # the host's own lines stand before the file's
+        starts_list = [head]
         for item in shown[:-1]:
             starts_list.append(starts_list[-1] + ((item.last or 0) - item.first + 1))
         firsts = tuple(item.first for item in shown)
         if starts_list == sorted(set(starts_list)) and starts_list[-1] < len(lines) and _rising(starts_list, firsts):
-            return Numbering("file", tuple(starts_list), firsts)
+            return Numbering("file", (0, *starts_list), (0, *firsts)) if head else Numbering("file", tuple(starts_list), firsts)
     return Numbering("output")
 
 
@@ -555,9 +556,9 @@ def _content_shape(sample: Sequence[str], searching: bool) -> str:
     return next((shape for shape, found in (
         ("test", _count(sample, "verdict") > 0), ("json", total > 0 and _is_json(sample)),
         ("build", _count(sample, "message-row") >= max(3, 0.1 * total)),
-        ("git-log", commits > 2 and (commits > 0.7 * total or sample[0].startswith("commit "))),
+        ("log", _count(sample, "log-row") > 0.3 * total), ("git-log", commits > 2 and (commits > 0.7 * total or sample[0].startswith("commit "))),
         ("search", total >= 10 and rows >= 0.6 * total), ("tree", _is_tree(sample)),
-        ("log", _count(sample, "log-row") > 0.3 * total), ("table", _is_table(sample))) if found), "")
+        ("table", _is_table(sample))) if found), "")
 
 
 def _file_shape(paths: Sequence[str], sample: Sequence[str], by_tool: bool) -> Tuple[str, str]:
@@ -618,10 +619,7 @@ def classify(
         return "listing", "tree"
     shape = _content_shape(sample, name == "grep")
     if shape not in ("diff", "search", "filelist", "json", "test"):
-        # a host's tool may come without its name ("other"): what it was asked for tells
-        report = pattern("report-tool").match(name) or name == "other" and "prompt" in (args or {})
-        web = pattern("web-tool").match(name) or name == "other" and {"url", "query"}.intersection(args or {})
-        shape = "report" if report else "web" if web else shape
+        shape = "report" if pattern("report-tool").match(name) else "web" if pattern("web-tool").match(name) else shape
     return _KIND_OF_SHAPE.get(shape or "other", "command"), shape or "other"
 
 
@@ -959,7 +957,7 @@ _CONSTANT = 4  # lines from which a constant is a block, as the reference
 _SIGNATURE = 6  # lines of a signature that an outline shows at most
 _LOOKAHEAD = 40  # lines in which a signature must reach its body
 _DEEP = 1 << 30  # the level of a line inside a string: it ends no block
-_INSIDE = '"'  # stands for a line inside a string that runs over lines
+_INSIDE = "\0"  # stands for a line inside a string that runs over lines
 _OPENERS = {  # what must be in a line before it is scanned one token after the other
     "scan-js": ("`", "/*"), "scan-c": ("`", "/*", '"""', 'r"', "r#", 'R"', '@"'), "scan-css": ("/*",), "scan-hash": (),
     "scan-triple": ('"""', "'''"), "scan-lua": ("[[", "/*"),
@@ -995,8 +993,9 @@ def _strip(line: str, stack: List[str], scan: str) -> str:
         elif found.lastgroup == "open":
             raw = '"' + "#" * sign.count("#") if "r" in sign else ")" + sign[2:-1] + '"' if sign[0] == "R" else sign
             stack.append("``" if sign == "`" and scan == "scan-js" else _CLOSERS.get(sign, raw))
+            out.append('"' if not top and _CLOSERS.get(sign) != "*/" and sign[0] != "-" else "")
         elif not top and sign[0] in "{}'\"":
-            out.append(sign if sign in "{}" else _INSIDE)
+            out.append(sign if sign in "{}" else '"')
     return "".join(out)
 
 
@@ -1093,18 +1092,20 @@ def _sql_levels(clean: Sequence[str]) -> List[int]:
     return out
 
 
-def _body(clean: Sequence[str], line: int, braces: bool) -> Tuple[int, bool]:
+def _body(clean: Sequence[str], line: int, row: _Language) -> Tuple[int, bool]:
     """(first line after the signature that starts at `line`, whether a body follows)."""
     level = 0
     clause = False
     for at in range(line, min(line + _LOOKAHEAD, len(clean))):
         text = clean[at].rstrip()
+        if row.family != "brace" and row.scan and ('"' in text or "'" in text):  # there strings are still in the lines
+            text = pattern(row.scan).sub("", text)
         level += sum(map(text.count, "([")) - sum(map(text.count, ")]"))
         if level > 0 or not text:
             if at == line and text.endswith(("=> {", ") {")):  # the body of a function that is an argument
                 return at + 1, True
             continue
-        if not braces or text.endswith("{"):
+        if row.family != "brace" or text.endswith("{"):
             return at + 1, True
         after = next((n for n in range(at + 1, min(at + 4, len(clean))) if clean[n].strip()), at)
         if after > at and clean[after].lstrip()[:1] == "{" and text[-1] != ";":  # a brace on a line of its own
@@ -1138,7 +1139,7 @@ def _declaration_at(
         name = [group for group in found.groups() if group][-1] if found and (at or len(text) > 1) else ""
         return (lines[at + 1].strip(" ,\r") if name in "{[" and at + 1 < len(lines) else name, "key", at + 1) if name else None
     if found:
-        body, opened = _body(clean, at, row.family == "brace")
+        body, opened = _body(clean, at, row)
         name, kind = _named(found, " ".join(clean[at:min(body, at + _SIGNATURE)]))
         local = found["constant"] is not None and inside != "class" and (kind == "constant" or not opened)
         statement = row.family == "sql" and levels[at] > 0
@@ -1149,7 +1150,7 @@ def _declaration_at(
     found = pattern("declare-method").match(text)
     if not found:
         return None
-    body, opened = _body(clean, at, True)
+    body, opened = _body(clean, at, row)
     ends, typed = clean[body - 1].rstrip(), found.start(1) > 0
     prototype = not script and typed and not opened and ends.endswith(";") and "=" not in found.group()
     # `name(…) {` opens one bracket; a call with a function as its argument opens two, or is closed by `;`
@@ -1163,6 +1164,7 @@ def _declarations(lines: Sequence[str], language: str) -> List[_Found]:
     clean = _clean(lines, row)
     levels = (_brace_levels(clean, "{}" if language in ("bash", "css") else "{([})]") if row.family == "brace"
               else _sql_levels(clean) if row.family == "sql" else _indent_levels(clean, language))
+    annotations = ("@", "[", "#[", "template") if row.family == "brace" else ("@",)
     found: List[_Found] = []
     opened: List[int] = []  # places in `found`
     lead, base = -1, 0  # the first line of the comments and annotations before a declaration, and their level
@@ -1182,7 +1184,7 @@ def _declarations(lines: Sequence[str], language: str) -> List[_Found]:
                 opened.append(len(found))
                 found.append(_Found(start, at, declared[2], declared[2], levels[at], len(opened) - 1,
                                     (owner + declared[0])[:_NAME], declared[1]))
-            if not declared and (bare[0] in "@#[" or bare.startswith("template")):
+            if not declared and bare.startswith(annotations):
                 lead, base = (lead, base) if lead >= 0 else (at, levels[at])
             else:
                 lead = -1
