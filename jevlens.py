@@ -2191,7 +2191,8 @@ SHAPES = ("openai", "responses", "anthropic", "gemini")
 TEXT_TYPES = ("text", "input_text", "output_text", None)  # of parts whose `text` is text; None: Gemini's have no type
 CALL_TYPES = ("tool_use", "server_tool_use", "mcp_tool_use", "function_call", "custom_tool_call", "local_shell_call")
 ANSWERS = ("functionResponse", "function_response")  # Gemini's results, as JSON and as its SDK writes them
-ANSWER_KEYS = ("output", "error", "result", "content", "text", "stdout", "stderr")  # what is text in those
+# keys of results whose strings are text, in every host and shape
+TEXT_KEYS = ("text", "content", "output", "error", "result", "stdout", "stderr", "textResultForLlm")
 ASSISTANT = ("assistant", "model")
 # How messages begin that a host wrote in the user's name: Claude Code, Codex
 NOISE = ("<command-", "<local-command-", "<task-notification", "<bash-", "<system-reminder", "<environment_context")
@@ -2230,15 +2231,14 @@ def parsed(args: Any) -> Any:
         return {"input": args, "command": args}
 
 
-def swapped(value: Any, change: Callable[[str], str], keys: Sequence[str] = ()) -> Any:
-    """The content of a result with each of its texts changed (of a dict, those under `keys`), the rest as it is."""
+def swapped(value: Any, change: Callable[[str], str], key: str = "text") -> Any:
+    """A result with each of its texts changed and all else as it is: images, blocks of another type, other fields."""
     if isinstance(value, str):
-        return change(value)
+        return change(value) if value and key in TEXT_KEYS else value
     if isinstance(value, list):
-        return [{**part, "text": change(part["text"])} if isinstance(part, Mapping) and part.get("type") in TEXT_TYPES
-                and isinstance(part.get("text"), str) else part for part in value]
-    if isinstance(value, Mapping) and keys:
-        return {key: swapped(inner, change) if key in keys else inner for key, inner in value.items()}
+        return [swapped(part, change, "") for part in value]
+    if isinstance(value, Mapping) and value.get("type") in TEXT_TYPES:
+        return {inner: swapped(part, change, inner) for inner, part in value.items()}
     return value
 
 
@@ -2324,7 +2324,7 @@ class Fold:
             self.lens._counted.add((str(id), hash(text)))
             return self.lens._try(self.session, text, *call, count=known < len(self.lens._counted)).text
 
-        new = swapped(old, change, ANSWER_KEYS) if isinstance(item, Mapping) else old
+        new = swapped(old, change) if isinstance(item, Mapping) else old
         return item if new == old else {**item, key: new}
 
 
@@ -2376,31 +2376,30 @@ def claude_response(response: Any, change: Callable[[str], str]) -> Any:
     """
     if not isinstance(response, Mapping):
         return swapped(response, change)
+    if response.get("isImage"):
+        return response
     new = {key: value for key, value in response.items() if not key.startswith("persistedOutput")}
-    path, file = response.get("persistedOutputPath"), new.get("file")
-    if isinstance(file, Mapping):
-        text = change(file["content"]) if new.get("type") == "text" else ""
-        new["file"] = {**file, "content": text, "numLines": text.count("\n") + 1} if text else file
-    elif new.get("filenames") and not new.get("content"):
-        new["filenames"] = change("\n".join(new["filenames"])).split("\n")
-    elif path and not new.get("isImage"):
-        new["stdout"] = change(read_text(path) if os.path.getsize(path) < PAYLOAD_MAX else "")
-    elif not new.get("isImage"):
-        return swapped(new, change, ("stdout", "content", "result"))
+    path, names = response.get("persistedOutputPath"), new.get("filenames")
+    if path:
+        new["stdout"] = read_text(path) if os.path.getsize(path) < PAYLOAD_MAX else ""
+    if names and not new.get("content"):
+        return {**new, "filenames": change("\n".join(names)).split("\n")}
+    new = swapped(new, change)
+    if isinstance(new.get("file"), Mapping) and "content" in new["file"]:
+        new["file"]["numLines"] = new["file"]["content"].count("\n") + 1
     return new
 
 
 def hook_reply(host: str, event: Mapping[str, Any], change: Callable[[str], str]) -> Dict[str, Any]:
     """A host's way to say: this instead of the result. Raises LookupError or TypeError where there is no text."""
     if host == "copilot":
-        result = event["toolResult"]
-        return {"modifiedResult": {**result, "textResultForLlm": change(result["textResultForLlm"])}}
+        return {"modifiedResult": swapped(event["toolResult"], change)}
     response = event["tool_response"]
     if host == "codex":  # one text stands for all parts, so a result with an image stays as it is
         parts = [response] if isinstance(response, str) else [part["text"] for part in response["content"]]
-        return {"continue": False, "stopReason": "\n".join(change(part) for part in parts)}
-    return {"hookSpecificOutput": {"hookEventName": "PostToolUse",
-                                   "updatedToolOutput": claude_response(response, change)}}
+        return {"continue": False, "stopReason": "\n".join(map(change, parts))}
+    new = claude_response(response, change)
+    return {"hookSpecificOutput": {"hookEventName": "PostToolUse", "updatedToolOutput": new}}
 
 
 def hook(data: bytes, store: Any, settings: Settings) -> Tuple[str, str]:
@@ -2409,14 +2408,11 @@ def hook(data: bytes, store: Any, settings: Settings) -> Tuple[str, str]:
     Claude Code (PostToolUse), Codex and Copilot CLI are told apart by the form of the input.
     """
     event = json.loads(data) if len(data) <= PAYLOAD_MAX else None
-    if not isinstance(event, dict):
-        return "", "not an object, or too large"
-    if event.get("cursor_version") or os.environ.get("CURSOR_VERSION"):
-        return "", "Cursor takes no replacement"
-    claude = event.get("hook_event_name") == "PostToolUse" and "tool_response" in event
-    host = "codex" if claude and "turn_id" in event else "claude" if claude else "copilot"
-    if not claude and "toolResult" not in event:
-        return "", "unknown host"
+    if not isinstance(event, dict) or "cursor_version" in event or os.environ.get("CURSOR_VERSION"):
+        return "", "not an object, too large, or Cursor, which takes no replacement"
+    host = "copilot" if "toolResult" in event else "codex" if "turn_id" in event else "claude"
+    if host != "copilot" and (event.get("hook_event_name") != "PostToolUse" or "tool_response" not in event):
+        return "", "unknown host or event"
     tool, args = str(_get(event, "tool_name", "toolName")), parsed(_get(event, "tool_input", "toolArgs"))
     sizes: List[int] = []
     hook_reply(host, event, lambda text: sizes.append(tokens(text)) or text)  # type: ignore[func-returns-value]
@@ -2523,13 +2519,13 @@ def mcp_answer(lens: Lens, request: Any) -> Optional[Dict[str, Any]]:
     if version not in (None, MCP_VERSIONS[0]):
         return mcp_error(id, -32022, "protocol version", {"supported": list(MCP_VERSIONS[:1]), "requested": version})
     info = {"name": "jevlens", "version": __version__}
-    tools: Dict[str, Any] = {"capabilities": {"tools": {}}}
+    able: Dict[str, Any] = {"tools": {}}
     asked, name, args = (params.get(key) for key in ("protocolVersion", "name", "arguments"))
+    asked = asked if asked in MCP_VERSIONS[1:] else MCP_VERSIONS[1]
     rows: Dict[str, Callable[[], Dict[str, Any]]] = {
-        "initialize": lambda: {"protocolVersion": asked if asked in MCP_VERSIONS[1:] else MCP_VERSIONS[1], **tools,
-                               "serverInfo": info},
-        "server/discover": lambda: {"supportedVersions": list(MCP_VERSIONS), **tools},
-        "ping": lambda: {},
+        "initialize": lambda: {"protocolVersion": asked, "capabilities": able, "serverInfo": info},
+        "server/discover": lambda: {"supportedVersions": list(MCP_VERSIONS), "capabilities": able},
+        "ping": dict,
         "tools/list": lambda: {"tools": mcp_tools()},
         "tools/call": lambda: mcp_call(lens, str(name), args if isinstance(args, dict) else {}),
     }
@@ -2551,6 +2547,7 @@ def mcp_error(id: Any, code: int, message: str, data: Any = None) -> Dict[str, A
 def mcp_serve(lens: Lens, lines: Iterable[bytes], write: Callable[[str], object]) -> None:
     """Answer JSON-RPC messages, one a line, until the input ends; a call of a tool does not hold up what follows."""
     from concurrent.futures import ThreadPoolExecutor
+    lock = threading.Lock()
 
     def answer(line: bytes) -> None:
         """Write the answer to one line."""
@@ -2559,26 +2556,17 @@ def mcp_serve(lens: Lens, lines: Iterable[bytes], write: Callable[[str], object]
         except (ValueError, RecursionError):
             reply = mcp_error(None, -32700, "not JSON")
         if reply is not None:
-            write(json.dumps(reply) + "\n")
+            with lock:
+                write(json.dumps(reply) + "\n")
 
     with ThreadPoolExecutor(MCP_WORKERS) as pool:
-        for line in lines:
-            if b'"tools/call"' in line:
-                pool.submit(answer, line)
-            elif line.strip():
-                answer(line)
+        for line in filter(bytes.strip, lines):
+            pool.submit(answer, line) if b'"tools/call"' in line else answer(line)
 
 
 def cmd_mcp(args: Any) -> int:
     """Serve recall and stats over standard input and output."""
-    lock = threading.Lock()
-
-    def write(line: str) -> None:
-        """One line at a time."""
-        with lock:
-            print(line, end="", flush=True)
-
-    mcp_serve(Lens("local", _own_store(_settings())), sys.stdin.buffer, write)
+    mcp_serve(Lens("local", _own_store(_settings())), sys.stdin.buffer, lambda line: print(line, end="", flush=True))
     return 0
 
 

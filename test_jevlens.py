@@ -3937,6 +3937,226 @@ def test_statusline_sums_up_the_session(tmp_path: pathlib.Path) -> None:
     assert " of 2 results" in script("statusline", b"{}", tmp_path).stdout.decode()
 
 
+README = pathlib.Path(jevlens.__file__).with_name("README.md")
+
+
+def recipe(name: str, *packages: str) -> Dict[str, Any]:
+    """What a recipe of the README defines; skipped where its package is not installed."""
+    for package in packages:
+        pytest.importorskip(package)
+    found = [part.partition("```")[0] for part in README.read_text(encoding="utf-8").split("```python\n")[1:]]
+    if not any(part.startswith("# recipe: ") for part in found):
+        pytest.skip("the README has no recipes")
+    (block,) = [part for part in found if part.startswith(f"# recipe: {name}")]
+    scope: Dict[str, Any] = {"__name__": "recipe"}
+    exec(compile(block, f"README {name}", "exec"), scope)
+    return scope
+
+
+def counting(limit: int) -> str:
+    """A command, for any shell, whose output goes on like LONG."""
+    code = f"for n in range({limit}): print(f'step {{n}}: compiled module_{{n * 7919 % 1000}} in {{n % 7}} ms')"
+    return f'{sys.executable} -c "{code}"'
+
+
+def id_in(text: str) -> str:
+    """The id that a footer names."""
+    import re
+    return re.findall(r"\br[0-9a-f]{11,64}\b", text)[-1]
+
+
+def test_readme_loop_shortens_and_recalls() -> None:
+    asked: List[List[Any]] = []
+
+    def model(messages: List[Any], tools: List[Any]) -> Dict[str, Any]:
+        asked.append(messages)
+        number = len(asked)
+        if number == 3:
+            return {"role": "assistant", "content": "Done."}
+        args = {"command": counting(2500)} if number == 1 else {"id": id_in(messages[-1]["content"]), "lines": "200"}
+        name = "bash" if number == 1 else "recall"
+        call = {"id": f"c{number}", "type": "function", "function": {"name": name, "arguments": json.dumps(args)}}
+        return {"role": "assistant", "content": None, "tool_calls": [call]}
+
+    assert recipe("loop")["run"](model, "Build it.") == "Done."
+    assert "[jevlens " in asked[1][-1]["content"] and len(asked[1][-1]["content"]) < 50_000
+    assert "step 199: compiled" in asked[2][-1]["content"]
+    assert asked[2][:3] == asked[1], "the same bytes again"
+
+
+def test_readme_store_is_a_store() -> None:
+    scope = recipe("store")
+    lens = jevlens.Lens("local", scope["DictStore"]({}))
+    seen = lens.see(LONG, "bash", RUN_ARGS)
+    assert lens.original(seen.id) == LONG and lens.store.ids() == [seen.id]
+
+
+def test_readme_mini_swe_agent(tmp_path: pathlib.Path, monkeypatch: Any) -> None:
+    monkeypatch.setenv("MSWEA_SILENT_STARTUP", "1")
+    monkeypatch.setenv("MSWEA_GLOBAL_CONFIG_DIR", str(tmp_path / "mini"))
+    monkeypatch.setenv("JEV_LENS_DATA_DIR", str(tmp_path / "data"))
+    scope = recipe("mini-swe-agent", "minisweagent")
+    from minisweagent.environments.local import LocalEnvironment
+    from minisweagent.models.test_models import DeterministicModel, make_output
+    run = counting(2500)
+    text = "\n".join(f"step {n}: compiled module_{n * 7919 % 1000} in {n % 7} ms" for n in range(2500)) + "\n"
+    assert len(text) > 80_000
+    recall = f"{sys.executable} -E -s {jevlens.__file__} recall {jevlens.Lens('local')._id(text)} --lines 1800"
+    outputs = [make_output("I build.", [{"command": run}]), make_output("I look.", [{"command": recall}]),
+               make_output("Done.", [{"command": "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"}])]  # fmt: skip
+    agent = scope["LensAgent"](
+        DeterministicModel(outputs=outputs), LocalEnvironment(), system_template="s", instance_template="{{task}}",
+        output_path=tmp_path / "run.traj.json", cost_limit=0)
+    assert agent.run("Build it.")["exit_status"] == "Submitted"
+    view, recalled = (message for message in agent.messages if message.get("extra", {}).get("raw_output") or
+                      "step 1799" in str(message["content"]))
+    assert "[jevlens " in view["content"] and len(view["content"]) < len(text) / 2
+    assert "step 1799: compiled" in recalled["content"]
+    saved = json.loads((tmp_path / "run.traj.json").read_text())
+    extras = [message.get("extra", {}) for message in saved["messages"]]
+    assert [extra["raw_output"] for extra in extras if "raw_output" in extra][0] == text
+
+
+def test_readme_pydantic_ai() -> None:
+    scope = recipe("pydantic-ai", "pydantic_ai.capabilities")
+    from pydantic_ai import Agent, models
+    from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
+    from pydantic_ai.models.function import FunctionModel
+    models.ALLOW_MODEL_REQUESTS = False
+    heard: List[str] = []
+
+    def answer(messages: List[Any], info: Any) -> Any:
+        heard.extend(str(part.content) for part in messages[-1].parts if part.part_kind == "tool-return")
+        return ModelResponse(parts=[TextPart("Done.")] if heard else [ToolCallPart("bash", RUN_ARGS)])
+
+    capability = scope["LensCapability"]()
+    agent = Agent(FunctionModel(answer), capabilities=[capability])
+
+    @agent.tool_plain
+    def bash(command: str) -> str:
+        return LONG
+
+    assert agent.run_sync("Build it.").output == "Done."
+    assert "[jevlens " in heard[0] and capability.lens.original(id_in(heard[0])) == LONG
+
+
+def test_readme_langchain() -> None:
+    scope = recipe("langchain", "langchain.agents.middleware")
+    from langchain.agents import create_agent
+    from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+    from langchain_core.messages import AIMessage
+
+    class Model(GenericFakeChatModel):
+        def bind_tools(self, tools: Any, **_: Any) -> Any:
+            return self
+
+    def bash(command: str) -> str:
+        """Run a command."""
+        return LONG
+
+    call = {"name": "bash", "args": RUN_ARGS, "id": "c1"}
+    replies = iter([AIMessage(content="I build.", tool_calls=[call]), AIMessage(content="Done.")])
+    agent = create_agent(Model(messages=replies), tools=[bash], middleware=[scope["shorten"]])
+    messages = agent.invoke({"messages": [("user", "Build it.")]})["messages"]
+    assert messages[-1].content == "Done."
+    assert "[jevlens " in messages[2].content and scope["lens"].original(id_in(messages[2].content)) == LONG
+
+
+def test_readme_openai_agents() -> None:
+    scope = recipe("openai-agents", "agents")
+    import asyncio
+
+    from agents import Agent, Model, ModelResponse, RunConfig, Runner, Usage, function_tool
+    from openai.types.responses import (
+        ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
+    )
+    heard: List[str] = []
+
+    class Scripted(Model):
+        async def get_response(self, system_instructions: Any, input: Any, *_: Any, **__: Any) -> Any:
+            outputs = [item["output"] for item in input if isinstance(item, dict) and "output" in item]
+            heard.extend(outputs)
+            text = ResponseOutputText(type="output_text", text="Done.", annotations=[])
+            said = ResponseOutputMessage(id="m", type="message", role="assistant", status="completed", content=[text])
+            args = json.dumps(RUN_ARGS)
+            call = ResponseFunctionToolCall(type="function_call", call_id="c1", name="bash", arguments=args)
+            return ModelResponse(output=[said if outputs else call], usage=Usage(), response_id=None)
+
+        def stream_response(self, *_: Any, **__: Any) -> Any:
+            raise NotImplementedError
+
+    @function_tool(tool_output_guardrails=[scope["shorten"]])
+    def bash(command: str) -> str:
+        """Run a command."""
+        return LONG
+
+    agent = Agent(name="a", tools=[bash], model=Scripted())
+    result = asyncio.run(Runner.run(agent, "Build it.", run_config=RunConfig(tracing_disabled=True)))
+    assert result.final_output == "Done."
+    assert "[jevlens " in heard[0] and scope["lens"].original(id_in(heard[0])) == LONG
+
+
+def test_readme_anthropic_tool_runner() -> None:
+    scope = recipe("anthropic", "anthropic")
+    import anthropic
+    httpx = pytest.importorskip("httpx2")
+    sent: List[Any] = []
+
+    def serve(request: Any) -> Any:
+        sent.append(json.loads(request.content))
+        use = {"type": "tool_use", "id": "toolu_1", "name": "bash", "input": RUN_ARGS}
+        first = len(sent) == 1
+        message = {"id": f"msg_{len(sent)}", "type": "message", "role": "assistant", "model": "m",
+                   "content": [use if first else {"type": "text", "text": "Done."}],
+                   "stop_reason": "tool_use" if first else "end_turn", "stop_sequence": None,
+                   "usage": {"input_tokens": 1, "output_tokens": 1}}  # fmt: skip
+        return httpx.Response(200, json=message)
+
+    @anthropic.beta_tool
+    def bash(command: str) -> str:
+        """Run a command."""
+        return LONG
+
+    http = httpx.Client(transport=httpx.MockTransport(serve))
+    client = anthropic.Anthropic(api_key="none", http_client=http, base_url="http://127.0.0.1:9")
+    runner = client.beta.messages.tool_runner(
+        max_tokens=9, model="m", tools=[bash], messages=[{"role": "user", "content": "Build it."}])
+    assert [message.stop_reason for message in scope["shortened"](runner, "Build it.")] == ["tool_use", "end_turn"]
+    (text,) = [part for part in texts_in(sent[1], 100) if "[jevlens " in part]
+    assert scope["lens"].original(id_in(text)) == LONG
+
+
+def test_readme_smolagents() -> None:
+    scope = recipe("smolagents", "smolagents")
+    from smolagents import ActionStep, ChatMessage, CodeAgent, Model
+    heard: List[str] = []
+
+    class Scripted(Model):
+        def generate(self, messages: Any, **_: Any) -> Any:
+            heard.append(str(messages[-1].content))
+            code = ("for n in range(400): print('step', n, 'compiled module', n * 7919 % 1000, 'in', n % 7, 'ms')"
+                    if len(heard) == 1 else "final_answer('Done.')")  # fmt: skip
+            return ChatMessage(role="assistant", content=f"<code>\n{code}\n</code>")
+
+    agent = CodeAgent(tools=[], model=Scripted(), step_callbacks={ActionStep: scope["shorten"]}, verbosity_level=0)
+    assert agent.run("Build it.") == "Done."
+    assert "[jevlens " in heard[1] and "step 200 compiled" in scope["lens"].original(id_in(heard[1]))
+
+
+def test_readme_claude_agent_sdk() -> None:
+    scope = recipe("claude-agent-sdk", "claude_agent_sdk")
+    import asyncio
+
+    from claude_agent_sdk import ClaudeAgentOptions, HookMatcher
+    assert ClaudeAgentOptions(hooks={"PostToolUse": [HookMatcher(matcher="Bash", hooks=[scope["shorten"]])]})
+    event = claude_event(bash_response(LONG, persistedOutputPath="/x"))
+    reply = asyncio.run(scope["shorten"](event, "toolu_1", None))["hookSpecificOutput"]
+    text = reply["updatedToolOutput"].pop("stdout")
+    assert reply["updatedToolOutput"] == {"stderr": "", "interrupted": False, "isImage": False}
+    assert scope["lens"].original(id_in(text)) == LONG
+    assert asyncio.run(scope["shorten"](claude_event(bash_response("ok")), "toolu_1", None)) == {}
+
+
 # ================================================================ the command line
 
 
