@@ -840,7 +840,7 @@ class JevJudge:
                 found.update(answers)
         return found, [found[f"b{i}"].noul for i in range(len(blocks))]
 
-    def _ask(self, end: float, state: Dict[str, Any], questions: Dict[str, Any]) -> Answers:
+    def _ask(self, end: float, state: Dict[str, Any], questions: Dict[str, Any]) -> Any:
         """One request, or what is kept of it."""
         request = json.dumps([self.client.model, state, questions], ensure_ascii=False)
         key, now = digest(request), self.clock()
@@ -855,8 +855,7 @@ class JevJudge:
                 self._note(key, found, now, len(request))
         if isinstance(found, JevlensError):
             raise found
-        answers: Answers = found
-        return answers
+        return found
 
     def _note(self, key: str, found: Any, began: float, size: int) -> None:
         """Keep, count and log an answer or a failure; learn how many characters a token has."""
@@ -899,23 +898,17 @@ _CRITERIA: Dict[str, Tuple[Callable[[Any], bool], str]] = {
 class WireError(JevlensError):
     """One fault. `field`: where it is; `want`: the rule; `got`: a type with its size, or a number, never content."""
 
-    side = "wire"
-
     def __init__(self, field: str, want: str, got: str) -> None:
-        super().__init__(f"System One {self.side}: {field}: want {want}, got {got}")
+        super().__init__(f"System One: {field}: want {want}, got {got}")
         self.field, self.want, self.got = field, want, got
 
 
 class RequestError(WireError):
     """A question or state that the service would refuse: nothing was sent."""
 
-    side = "request"
-
 
 class AnswerError(WireError):
     """The answer breaks a rule of `parse_answer`: all of it is void, and it is not asked for again."""
-
-    side = "answer"
 
 
 class Answer(NamedTuple):
