@@ -16,6 +16,7 @@ import itertools
 import json
 import os
 import pathlib
+import random
 import re
 import shlex
 import signal
@@ -2469,6 +2470,20 @@ def test_the_other_envelope_is_opened(case: str) -> None:
     for body in (b'{"success": false, "errors": [{"message": "no"}]}', b'{"result": []}', b'{"result": {"result": 1}}'):
         with pytest.raises(AnswerError):
             parse_answer(body, ASKED, "input")
+
+
+def test_nothing_but_our_error_comes_out_of_a_damaged_body() -> None:
+    rng = random.Random(7)
+    right = json.dumps(right_answer({"questions": ASKED})).encode()
+    for _ in range(3000):
+        body = bytearray(right)
+        for _ in range(rng.randint(1, 3)):
+            at = rng.randrange(len(body))
+            new = bytes(rng.choice(b'0129.-eE"{}[]:,ntx\xff') for _ in range(rng.randint(0, 3)))
+            body[at:at + rng.randint(0, 6)] = new
+        with contextlib.suppress(AnswerError):
+            found = parse_answer(bytes(body), ASKED)
+            assert 0 <= (found["retries"].noul or 0) <= 1 and found["layer"].choice in found["layer"].probabilities
 
 
 def test_a_web_page_is_told_what_it_is() -> None:
