@@ -1179,7 +1179,7 @@ def post(url: str, body: bytes, headers: Mapping[str, str], timeout: float, canc
     sockets: List[Any] = []
     done, end = threading.Event(), time.monotonic() + timeout
 
-    def work() -> None:
+    def _work() -> None:
         try:
             link, path = _connection(url, timeout)
             with contextlib.closing(link):
@@ -1196,7 +1196,7 @@ def post(url: str, body: bytes, headers: Mapping[str, str], timeout: float, canc
             box.append(DeadlineError() if cause == "deadline" else TransportError(cause))
         done.set()
 
-    threading.Thread(target=work, daemon=True).start()  # nothing else can bound a DNS look-up
+    threading.Thread(target=_work, daemon=True).start()  # nothing else can bound a DNS look-up
     while not done.wait(max(0.0, min(TICK, end - time.monotonic()))):
         cancelled = cancel is not None and cancel.is_set()
         if cancelled or time.monotonic() >= end:
