@@ -1002,8 +1002,296 @@ def test_a_failing_run_shows_what_failed(runner: str) -> None:
         assert [piece for piece in gone if piece in sent] == []
         assert len(sent) < len(text) / 5
 
+def many(row: str, count: int = 200, start: int = 1) -> List[str]:
+    """Rows that differ by their number."""
+    return [row.format(i) for i in range(start, start + count)]
+
+
+def outcome(lines: Sequence[str], *more: str) -> str:
+    return "\n".join([*lines, *more])
+
+
+RECORD = '  {{\n    "code": "{}",\n    "filename": "/repo/a{}.py",\n    "message": "{}",\n    "row": {}\n  }},'
+RECORDS = [RECORD.format("E501", i, "Line too long", i) for i in range(60)]
+HUNK = "@@ -{0},3 +{0},3 @@ class A{0}:\n context_{0}\n-old_{0}\n+new_{0}\n context\n context\n context\n context"
+
+# sentence -> (output, shape, kind, task, what must stay, what must go)
+BASES: dict[str, tuple[str, str, str, str, Sequence[str], Sequence[str]]] = {
+    "a run that passed is its head, its end and its counts": (
+        outcome(many("tests/test_a.py::test_x[{}] PASSED"), "===== 200 passed in 1.02s ====="), "test", "command", "",
+        ("test_x[1]", "200 passed"), ("test_x[90]",)),
+    "gcc: errors with their source, a third equal message without": (  # gcc 12.2.0
+        outcome(["a.c: In function 'f':"], *(f"a.c:{i}:15: error: 'struct config' has no member named 'rows'\n  {i} |   "
+                f"if (at > E.rows_{i}) return;\n      |               ^" for i in range(10, 30)),
+                "a.c:556:37: warning: unused parameter 'extra' [-Wunused-parameter]", *many("note text {}", 60), "done"),
+        "build", "command", "", ("a.c:10:15: error", "E.rows_10", "a.c:29:15: error", "unused parameter 'extra'"),
+        ("E.rows_20",)),
+    "tsc: two of each code, all of a rare one": (  # tsc 5
+        outcome(many("src/a{0}.ts({0},8): error TS2307: Cannot find module 'm{0}'."), "src/b.ts(60,14): error TS7053: x.",
+                *many("src/c{0}.ts({0},8): error TS2307: Cannot find module 'm{0}'.")), "build", "command", "",
+        ("a1.ts(1,8)", "TS7053"), ("m90'",)),
+    "cargo: a warning's place stays with it": (  # cargo 1.95.0
+        outcome([f"warning: unused variable: `v{i}`\n --> src/m{i}.rs:{i}:9\n  |\n{i} |   let v{i} = 1;\n  |       ^\n"
+                 for i in range(60)], "error[E0308]: mismatched types", "  --> src/lib.rs:48:19", "   |",
+                "48 |         One { s1: needle }", "   |                   ^^^^^^ expected `u8`, found `u16`", "",
+                *many("filler {}", 30), "error: could not compile `memchr` (lib) due to 1 previous error"),
+        "build", "command", "", ("--> src/lib.rs:48:19", "expected `u8`, found `u16`", "could not compile"), ("let v30",)),
+    "npm: the error in the middle of a log": (  # npm 10
+        outcome(many("npm http fetch GET 200 https://registry/p{} 30ms (cache miss)", 300),
+                "npm error code 1", "Error: Cannot find module './scripts/patch.js'",
+                *many("npm http fetch GET 200 https://registry/q{} 30ms (cache miss)", 300)), "build", "command", "",
+        ("npm error code 1", "Cannot find module './scripts/patch.js'"), ("/p100 ", "/q100 ")),
+    "a search is the rows that the case's words choose, declarations first": (
+        outcome(many("src/a.py:{0}:    render_{0}(page)", 150), "src/table.py:7:    x = add_table(render)",
+                *many("src/table.py:{0}0:    table_{0} = render(1)", 40), "src/table.py:755:    def render_table(",
+                *many("src/z.py:{0}:    render_{0}(page)", 150)), "search", "command", "How does table implement render?",
+        ("src/table.py:755:    def render_table(", "src/a.py:1:"), ("src/z.py:90:",)),
+    "a diff is its headers, and the hunks of the file that is named, whole": (
+        outcome(["diff --git a/other.py b/other.py\n--- a/other.py\n+++ b/other.py", *(HUNK.format(i) for i in range(9)),
+                 "diff --git a/lexer.py b/lexer.py\nindex 1..2\n--- a/lexer.py\n+++ b/lexer.py", HUNK.format(77),
+                 "diff --git a/more.py b/more.py\n--- a/more.py\n+++ b/more.py", *(HUNK.format(i) for i in range(20, 29))]),
+        "diff", "command", "review lexer.py", ("diff --git a/more.py", "@@ -28,3", HUNK.format(77), "+++ b/lexer.py"),
+        ("new_25",)),
+    "a path list is the first of each directory and what the task names": (
+        outcome([f"./src/d{i}/file_{j}.ts" for i in range(20) for j in range(20)] + ["./src/d9/switchMap.ts"]), "tree",
+        "listing", "Locate switchMap", ("./src/d0/file_0.ts", "./src/d13/file_0.ts", "switchMap.ts"), ("d13/file_7.ts",)),
+    "JSON is its first record, each kind once, and whole records that the task asks for": (
+        outcome(["[", *RECORDS, RECORD.format("F541", 99, "f-string without any placeholders", 7), *RECORDS[:20],
+                 RECORD.format("E1", 5, "end", 9).rstrip(","), "]"]), "json", "data", "Find the f-string without placeholders",
+        ("Line too long", "F541", "f-string without any placeholders", "/repo/a99.py", '"row": 7', '"E1"'), ("/repo/a31.py",)),
+    "a table is its header, its ends and the extremes of each column": (
+        outcome(["date,rain,temp"], *(f"2012/01/{i:03},{i % 7}.5,{i % 11}" for i in range(300)), "2015/03/15,55.9,-20.5",
+                *(f"2016/01/{i:03},{i % 7}.5,{i % 11}" for i in range(300))), "table", "data", "the wettest day",
+        ("date,rain,temp", "2012/01/007", "2015/03/15,55.9,-20.5", "2016/01/299"), ("2012/01/150",)),
+    "a git log is hash and subject, and whole commits that the task asks for": (
+        outcome([f"commit {i:07x}\nAuthor: A <a@b.c>\nDate:   2025-04-24\n\n    Change number {i}\n\n docs/changes.rst | 2 +-"
+                 for i in range(0xa00000, 0xa00040)] + ["commit dff7cc3\nAuthor: A <a@b.c>\nDate:   2025-04-24\n\n    "
+                "Validate Chunked-Encoding footer\n\n h11/_readers.py | 23 +++"]), "git-log", "command",
+        "which commit validates the chunked footer?", ("commit 0a0003f", "Change number 10485760", "Validate Chunked-Encoding footer",
+        "h11/_readers.py | 23"), ("Author: A <a@b.c>\nDate:   2025-04-24\n\n    Change number 10485770",)),
+    "a log is two of each template and every rare line": (
+        outcome(many("2026-01-01T00:00:{0} GET /page/{0} 200 in {0} ms", 300), "2026-01-01T00:09:00 pool exhausted, waiting",
+                *many("2026-01-01T00:10:{0} GET /page/{0} 200 in {0} ms", 300)), "log", "command", "",
+        ("GET /page/1 ", "pool exhausted"), ("GET /page/150 ",)),
+    "a terminal is its end": (outcome(many("line {}", 500)), "terminal", "command", "", ("line 499", "line 1\n"), ("line 90\n",)),
+    "any other output keeps a signal in the middle": (
+        outcome(many("step {} fine and quiet", 300), "ValueError: bad thing", *many("stage {} fine and quiet", 300)), "other",
+        "command", "", ("ValueError: bad thing",), ("step 250 ",)),
+}
+
+
+@pytest.mark.parametrize("sentence", BASES)
+def test_base_view(sentence: str) -> None:
+    text, shape, kind, task, kept, gone = BASES[sentence]
+    doc = seen_as(text, shape, kind)
+    sent = printed(doc, views.base(doc, views.terms(task)))
+    assert [piece for piece in kept if piece not in sent] == []
+    assert [piece for piece in gone if piece in sent] == []
+    assert text.split("\n")[0] in sent and text.split("\n")[-1] in sent
+
+
+# sentence -> (lines, view, what must stay, what must go)
+SEEDS_VIEWS: dict[str, tuple[List[str], Callable[..., Any], str, Sequence[str], Sequence[str]]] = {
+    "signals: any Error or Exception, plurals and marks": (
+        [*many("fine {}", 50), "ValueError: x", *many("fine {}", 9, 50), "java.lang.NullPointerException",
+         *many("fine {}", 50, 60), "3 errors", *many("fine {}", 50, 120), "✖ adds", *many("fine {}", 50, 170)],
+        views_regex.signals, "command", ("ValueError: x", "NullPointerException", "3 errors", "✖ adds"), ("fine 90",)),
+    "signals: a passing test with `error` in its name is none": (
+        [*many("ok {} - fine"), "tests/a.py::test_error PASSED", *many("row {}"), "fatal: no", *many("row {}", 200, 300)],
+        views_regex.signals, "command", ("fatal: no",), ("test_error",)),
+    "matches: six rows of each file, and what is no row": (
+        [f"a{i}.py:{j}:x = 1" for i in range(9) for j in range(1, 21)] + ["grep: z: binary file matches"],
+        views_regex.matches, "command", ("a0.py:6:", "a8.py:1:", "binary file"), ("a0.py:7:", "a8.py:20:x = 1\ng")),
+    "tree: eight entries of each directory": (
+        [f"src/d{i}/f{j:02}.ts" for i in range(9) for j in range(30)], views_regex.tree, "listing",
+        ("d0/f07.ts", "d8/f07.ts"), ("d0/f08.ts",)),
+    "log: the rare line of 10,000": (
+        [*many("tick {} ok", 5000), "disk nearly full", *many("tick {} ok", 5000)], views_regex.log, "command",
+        ("disk nearly full", "tick 1 ok"), ("tick 777 ok",)),
+    "outline of prose: underlined and marked headings with their first sentence": (
+        ["Title", "=====", "", "What it is. More.", *many("text {}", 30), "## Use", "", "Run it.", *many("text {}", 30, 30)],
+        views_regex.outline, "prose", ("Title", "What it is. More.", "## Use", "Run it."),
+        ("text 7\n",)),
+    "sample: 12 and 2": (many("row {}", 90), views_regex.sample, "data", ("row 12\n", "row 89\n"), ("row 13\n", "row 88\n")),
+    "head_tail: 40 and 20": (many("row {}", 90), views_regex.head_tail, "command", ("row 40\n", "row 71\n"), ("row 41\n",)),
+}
+
+
+@pytest.mark.parametrize("sentence", SEEDS_VIEWS)
+def test_view(sentence: str) -> None:
+    lines, make, kind, kept, gone = SEEDS_VIEWS[sentence]
+    doc = seen_as("\n".join(lines), "other", kind)
+    sent = printed(doc, make(doc, {})) + "\n"
+    assert [piece for piece in kept if piece not in sent] == []
+    assert [piece for piece in gone if piece in sent] == []
+
+
+def test_no_view_without_its_matter() -> None:
+    doc = seen_as("\n".join(many("plain text number {}", 60)), "other")
+    assert [make(doc, {}) for make in (views.testlog, views.matches, views.focus, views.head_tail)] == [None] * 4
+
+
+def test_a_cover_puts_back_lines_whose_names_are_worth_it() -> None:
+    lines = many("plain words {}", 100) + ["def fetchAllRows(self):", "x fetchAllRows", "other_name " + "long " * 300]
+    doc = seen_as("\n".join([*lines, *many("plain words {}", 100)]), "other")
+    keep = [0, 202]
+    assert views.cover(doc, keep, frozenset(), {}, 13000) == [0, 100, 202]
+    assert views.cover(doc, keep, {"fetchAllRows"}, {}, 13000) == keep
+    assert views.cover(doc, [0, 101, 202], frozenset(), {}, 13000) == [0, 101, 202]
+    assert views.cover(doc, keep, frozenset(), {}, 100) == keep
+    assert views.cover(doc, keep, frozenset(), {}, 1e9) == [0, 100, 102, 202]
+
+
+def test_a_long_line_is_shown_in_pieces_around_what_is_asked_for() -> None:
+    values = ",".join(f'"key{i}": "value number {i}"' for i in range(4000))
+    values = values.replace('"value number 2000"', '"websocketDebuggerUrl is here"')
+    doc = seen_as(f"[\n{{{values}}}\n]", "json", "data")
+    pieces = views.fit(doc, [0, 1, 2], views.terms("Which websocketDebuggerUrl?"))
+    line = doc.lines[1]
+    shown = [line[start:end] for start, end in pieces[1]]
+    assert list(pieces) == [1] and sum(map(len, shown)) < len(line) / 4
+    assert any("websocketDebuggerUrl is here" in piece for piece in shown)
+    assert shown[0].startswith("{") and shown[-1].endswith("}")
+    assert all(a[1] < b[0] for a, b in zip(pieces[1], pieces[1][1:]))
+
+
+def test_a_line_of_code_is_never_cut() -> None:
+    doc = seen_as("x = 1\n" + "y" * 5000, "read", "code")
+    assert views.fit(doc, [0, 1], {}) == {}
+
+
+def test_a_line_of_five_million_characters_gives_a_small_view_soon() -> None:
+    text = '{"a_b": 1, "text": "' + "needle_name, " * 5 + "x1y2, " * 800_000 + 'the_end_of_it"}'
+    doc = seen_as(text, "json", "data")
+    began = time.perf_counter()
+    view = views.base(doc, views.terms("where is the_end_of_it?"))
+    sent = printed(doc, view)
+    assert time.perf_counter() - began < 3
+    assert len(sent) < 20_000 and "the_end_of_it" in sent and sent.startswith('{"a_b": 1')
+
+
+def test_a_view_is_offered_at_exactly_sixty_percent() -> None:
+    def text(middle: int) -> views.Doc:
+        return seen_as("\n".join(["h" * 9] * 40 + ["m" * 9] * 20 + ["m" * middle] + ["t" * 9] * 20), "other")
+    shown = len(printed(text(9), views.head_tail(text(9))))
+    exact = next(middle for middle in range(9, 9999) if len(text(middle).text) * 0.6 >= shown)
+    assert "head_tail" in [view.name for view in views.candidates(text(exact), {})]
+    assert "head_tail" not in [view.name for view in views.candidates(text(exact - 1), {})]
+
+
+def test_candidates_are_one_of_each_name_base_first() -> None:
+    for text, shape, kind, task, _, _ in BASES.values():
+        found = [view.name for view in views.candidates(seen_as(text, shape, kind), views.terms(task))]
+        assert found and len(found) == len(set(found)) and "base" not in found[1:]
+
 
 # ================================================================ rendering, markers, tidying
+
+
+def named_by(doc: views.Doc, sent: str) -> List[int]:
+    """The 0-based lines that the markers of a view name, by the numbers of an output without numbers of its own."""
+    found: List[int] = []
+    for line in sent.split("\n"):
+        if line.startswith(views.MARK + " "):
+            for part in line[2:].split(" ")[0].split(","):
+                first, _, last = part.partition("-")
+                found.extend(range(int(first) - 1, int(last or first)))
+    return found
+
+
+ALL_VIEWS = ("base", "outline", "focus", "signals", "testlog", "tree", "matches", "log", "sections", "sample", "head_tail")
+
+
+@pytest.mark.parametrize("name", ALL_VIEWS)
+def test_kept_lines_and_lines_named_by_markers_are_all_lines(name: str) -> None:
+    built = 0
+    runs = [(outcome(many(row, 60), failure, end), "test", "command", "adds") for row, failure, end, _, _ in
+            FAILING_RUNS.values()]
+    for text, shape, kind, task in [case[:4] for case in BASES.values()] + runs:
+        doc = seen_as(text, shape, kind)
+        view = getattr(views, name)(doc, views.terms(task))
+        if view is None:
+            continue
+        built += 1
+        total = len(doc.lines)
+        sent = views.render(doc, view)
+        assert sorted([*view.keep, *named_by(doc, sent.text)]) == list(range(total))
+        assert list(view.keep) == sorted(set(view.keep)) and set(sent.kept) <= set(view.keep)
+        rows = [line for line in sent.text.split("\n") if not line.startswith(views.MARK + " ")]
+        assert [line for line in rows if "…" not in line and line not in doc.lines] == [
+            views.tidy(doc.lines[line]) for line in view.keep
+            if views.tidy(doc.lines[line]) not in doc.lines and "…" not in views.tidy(doc.lines[line])]
+        assert views.render(doc, getattr(views, name)(seen_as(text, shape, kind), views.terms(task))) == sent
+        full = [line for line in range(total) if doc.lines[line].strip()]
+        assert {full[0], full[-1]} <= set(view.keep)
+    assert built
+
+
+# sentence -> (text, lines kept, what is printed)
+RENDERED: dict[str, tuple[str, Sequence[int], str]] = {
+    "a gap before the first kept line is marked": ("a\nb\nc", [2], "⋯ 1-2\nc"),
+    "a gap after the last kept line is marked": ("a\nb\nc", [0], "a\n⋯ 2-3"),
+    "a gap of one line is one number": ("a\nb\nc", [0, 2], "a\n⋯ 2\nc"),
+    "everything kept has no marker": ("a\nb\n", [0, 1, 2], "a\nb\n"),
+    "printed numbers name the gap and are thinned after the first": (
+        "\n".join(f"{i}\tline {i}" for i in range(301, 313)), [0, 1, 2, 8, 9, 10, 11],
+        "301\tline 301\nline 302\nline 303\n⋯ 304-308\n309\tline 309\n310\tline 310\nline 311\nline 312"),
+}
+
+
+@pytest.mark.parametrize("sentence", RENDERED)
+def test_rendering(sentence: str) -> None:
+    text, keep, expected = RENDERED[sentence]
+    doc = views.read(text, "read", {"path": "notes.unknown"})
+    assert views.render(doc, views.View("x", tuple(keep))).text == expected
+
+
+def test_a_gutter_numbers_what_has_no_numbers() -> None:
+    doc = views.read("\n".join("abcdefghijkl"), "bash", {"command": "make"})
+    assert views.render(doc, views.View("x", (0, 9)), gutter=True).text == " 1│ a\n⋯ 2-9\n10│ j\n⋯ 11-12"
+
+
+# line -> how it is shown in a command's view
+TIDY = {
+    "=" * 30 + " FAILURES": "=" * 24 + "… FAILURES",
+    "=" * 24: "=" * 24,
+    "_ " * 20: "_ " * 12 + "…",
+    "name        value": "name  value",
+    "    indented": "    indented",
+    "trailing   ": "trailing",
+    "E       assert 1          == 2": "E       assert 1          == 2",
+    ">       json.loads(x)          # y": ">       json.loads(x)          # y",
+}
+
+
+@pytest.mark.parametrize("line", TIDY)
+def test_tidy(line: str) -> None:
+    assert views.tidy(line) == TIDY[line]
+
+
+def test_a_diff_is_never_tidied() -> None:
+    text = "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1,3 +1,3 @@\n+            deep = 1\n" + "-x\n" * 40
+    doc = seen_as(text, "diff")
+    assert "+            deep = 1" in views.render(doc, views.View("x", (0, 4))).text
+
+
+def test_lines_of_code_are_byte_exact() -> None:
+    text = "def f():   \n    x = 'a          b'\n\treturn x \n" + "# " + "=" * 40 + "\n" + "y = 1\n" * 50
+    doc = views.read(text, "read", {"path": "a.py"})
+    assert views.render(doc, views.View("x", (0, 1, 2, 3))).text.startswith(text[: text.index("\ny")])
+
+
+def test_pieces_say_how_many_characters_are_missing() -> None:
+    doc = seen_as("start\n" + "a" * 1000 + "b" * 1000, "other")
+    view = views.View("x", (0, 1), {1: ((0, 3), (1500, 1503))})
+    sent = views.render(doc, view)
+    assert sent.text == "start\naaa⋯1497 chars⋯bbb⋯497 chars⋯" and sent.kept == (0,)
+
+
+def test_a_run_that_the_session_has_is_marked_apart() -> None:
+    doc = seen_as("\n".join("abcdefgh"), "other")
+    view = views.View("x", (0, 7), {}, (views.Known(3, 6, "= 3-5 of read a.py"),))
+    assert views.render(doc, view).text == "a\n⋯ 2-3\n⋯ 4-6 = 3-5 of read a.py\n⋯ 7\nh"
 
 
 # ================================================================ decide

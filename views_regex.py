@@ -1929,6 +1929,7 @@ _SHARES = {
 _LIST_WHOLE = 110  # lines: a path list this short stays whole, for any of its equals may be the one that is picked
 _ERRORS_WHOLE = 40  # diagnostics: as many are read one by one; of more, two of each code tell what there is
 _PER_CODE = 2
+_FILES_ONCE = 40  # files that a build names once each: more are a list that nobody reads
 _PER_TERM = 2  # rows of a search that each case term shows, so that one frequent word does not crowd out the others
 _HITS = 400  # hits of a term among which its best are looked for
 _BUILD_TAIL = 20  # the last lines of an install or build say how it ended
@@ -1971,21 +1972,22 @@ def _base_build(doc: Doc, terms: Mapping[str, float]) -> Set[int]:
     keep = {0, 1, *range(len(doc.lines) - _BUILD_TAIL, len(doc.lines))}
     whole = sum(item[2] == "error" for item in found) <= _ERRORS_WHOLE
     seen: Dict[str, int] = {}
+    paths: Set[str] = set()
     library, place = pattern("library").search, pattern("diagnostic")
     for start, end, severity, code, path in found:
         message = place.sub("", doc.lines[start][:_FAR])
-        for key in {code, message, "path " + path}:
+        for key in {code, message}:
             seen[key] = seen.get(key, 0) + 1
         exact = severity == "error" and whole
         told = exact or seen[code] <= _PER_CODE and not (severity == "note" and library(path))
         if told and seen[message] <= _PER_CODE:
             keep.update(range(start, min(end, start + _BLOCK_LINES)))
-        elif exact or path and seen["path " + path] == 1 and not library(path):
+        elif exact or path and path not in paths and len(paths) < _FILES_ONCE and not library(path):
             keep.update((start, start if place.match(doc.lines[start]) else min(start + 1, end - 1)))  # with its `-->`
-    scores = [0.0] * len(doc.lines)
-    for start, _, _, code, _ in found:  # one of a rare code tells more than one of hundreds
-        scores[start] = _scores(doc, terms)[start] * log2(1 + len(found) / seen[code])
-    return keep | _best(doc, scores, _SHARES["build"][2])
+        paths.add(path)
+    scores = _scores(doc, terms)  # one of a rare code tells more than one of hundreds
+    rare = {start: scores[start] * log2(1 + len(found) / seen[code]) for start, _, _, code, _ in found}
+    return keep | _best(doc, [rare.get(line, 0.0) for line in range(len(doc.lines))], _SHARES["build"][2])
 
 
 def _diagnostics(doc: Doc) -> List[Tuple[int, int, str, str, str]]:
@@ -2166,6 +2168,7 @@ _HASH_LIFT = 0.4  # long numbers and hashes are rarely typed again
 _COMMIT_LIFT = 7.0  # but a commit's hash is, in what a commit printed
 _STRUCTURE_LIFT, _TERM_LIFT, _EARLY_LIFT = 1.6, 2.0, 1.5  # of the line: a declaration, many terms, in the first fifth
 _MARKER_COST = 8  # characters: a line that is put back splits a gap and makes one more marker
+_COVER_MOST = 0.35  # of the text: a full cover of a text costs 12-28 %, one of a list of equals 60-79 % and helps nobody
 _LONG_COST = 600  # characters that a long line costs in pieces, before the pieces of the names
 
 
@@ -2186,7 +2189,7 @@ def cover(doc: Doc, keep: Iterable[int], known: AbstractSet[str] = frozenset(),
     telling = ranked[len(ranked) * 4 // 5] if ranked else inf
     structure = pattern("declaration").match
     price *= _PRICE_OF.get(doc.shape, 1.0)
-    units: List[Tuple[int, List[str], float]] = []
+    units: List[Tuple[int, List[str], float, int]] = []
     for line, found in enumerate(table):
         wanted = [name for name in found if name in chance] if line not in shown else []
         if wanted:
@@ -2194,8 +2197,8 @@ def cover(doc: Doc, keep: Iterable[int], known: AbstractSet[str] = frozenset(),
             lift = (_STRUCTURE_LIFT if structure(text) else 1.0) * (_TERM_LIFT if scores[line] >= telling else 1.0)
             lift *= _EARLY_LIFT if line < len(table) / 5 else 1.0
             size = len(text) + _MARKER_COST if len(text) <= LONG_LINE else _LONG_COST
-            units.append((line, wanted, lift * price / size))
-    return sorted(shown.union(_priced(units, chance)))
+            units.append((line, wanted, lift * price / size, size))
+    return sorted(shown.union(_priced(units, chance, _COVER_MOST * len(doc.text))))
 
 
 def _chances(doc: Doc, counts: Mapping[str, int], have: AbstractSet[str],
@@ -2213,22 +2216,23 @@ def _chances(doc: Doc, counts: Mapping[str, int], have: AbstractSet[str],
     return found
 
 
-def _priced(units: Sequence[Tuple[int, List[str], float]], chance: Dict[str, float]) -> List[int]:
-    """The units (id, names, worth of a name per character) worth more than their characters, the best first.
+def _priced(units: Sequence[Tuple[int, List[str], float, int]], chance: Dict[str, float], left: float) -> List[int]:
+    """The units (id, names, worth of a name per character, size) worth more than their characters, the best first.
 
-    Worth only falls while names get covered, so a heap with late re-evaluation is exact. `chance` is used up.
+    `left`: characters that they may have together. Worth only falls while names get covered, so a heap with late re-evaluation is exact. `chance` is used up.
     """
     heap = [(-inf, number) for number in range(len(units))]
     chosen: List[int] = []
     while heap:
         value, number = heappop(heap)
-        unit, found, worth = units[number]
+        unit, found, worth, size = units[number]
         now = -round(sum(chance.get(name, 0.0) for name in found) * worth, 9)
-        if now == value:
+        if now == value and size <= left:
+            left -= size
             chosen.append(unit)
             for name in found:
                 chance.pop(name, None)
-        elif now < -1:
+        elif now < -1 and now != value:
             heappush(heap, (now, number))
     return chosen
 
