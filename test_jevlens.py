@@ -302,7 +302,7 @@ import {
 
 /** Loads. */
 export async function load(x: string): Promise<void> {
-  const s = `} function fake() { ${x.map((y) => `{${y}`).join("}")}
+  const s = `} function fake() { ${x.map((y) => `<b>{${y}}</b>`).join("}")}
 function notreal() {
 }`;
   if (x === '}') { // }
@@ -477,7 +477,7 @@ public class Parser implements Foo<Bar> {
     abstract int size(String x);
 }
 """, ["header 1-1", "Parser 3-22", "Parser.Parser 8-10", "Parser.parse 12-19", "Parser.size 21-21"]),
-    "C: return type above, a brace on its own line, both branches of an #if": ("a.c", """#include <stdio.h>
+    "C: return type above, a brace on its own line; after an #if with two openings it starts again at column 0": ("a.c", """#include <stdio.h>
 
 struct parser {
     int a;
@@ -509,7 +509,7 @@ gnu(struct parser *p, int x)
 int parse(const char *s) {
     return foo(s);
 }
-""", ["header 1-1", "parser 3-5", "names 7-10", "parse 12-12", "gnu 15-28", "parse 30-32"]),
+""", ["header 1-1", "parser 3-5", "names 7-10", "parse 12-12", "gnu 15-29", "parse 30-32"]),
     "C++: templates, initialisers, raw strings, methods outside": ("a.cpp", """#include <vector>
 namespace app {
 template <typename T>

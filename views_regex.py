@@ -417,7 +417,7 @@ def _shown(tool: str, args: Mapping[str, Any], command: str) -> List[Shown]:
 _EXTENSIONS = (
     "python py pyi pyx", "js js mjs cjs jsx ts mts cts tsx vue svelte", "go go", "rust rs", "java java groovy dart",
     "kotlin kt kts", "c c h cc cpp cxx hpp hh cu cuh m mm", "csharp cs", "swift swift", "scala scala", "php php",
-    "css css scss less", "bash sh bash zsh", "ruby rb rake rakefile gemfile", "lua lua", "elixir ex exs", "sql sql",
+    "css css scss less", "bash sh bash zsh ps1 psm1", "ruby rb rake rakefile gemfile", "lua lua", "elixir ex exs", "sql sql",
     "docs md mdx txt rst adoc license readme changelog", "table csv tsv jsonl ndjson", "log log",
     "config json jsonc json5 xml yaml yml toml ini cfg conf lock env properties plist gradle tf makefile dockerfile "
     "justfile gitignore",
@@ -428,37 +428,46 @@ _WIDTH = 400  # characters of a line that are looked at
 
 _KIND_RULES = (
     # what hosts print before an output: codex, Claude Code, opencode, OpenHands, SWE-agent, mini-swe-agent
-    Rule("host-header", r"^(?:Chunk ID: |Wall time: |Process (?:exited|running) with|Original token count: |Exit code:? \d"
+    Rule("host-header", r"^(?:Chunk ID: |Wall time: |Process (?:exited|running) with|Original token count: "
+         r"|Exit code:? \d"
          r"|Total output lines: |Output:$|<(?:path|type|file|returncode|output)>|<content>$|\[File: |<<<<< "
-         r"|Here's the result of running `cat -n`|\(\d+ more lines above\))", "Wall time: 0.01 seconds", "Wall time", re.A),
+         r"|Here's the result of running `cat -n`|\(\d+ more lines above\))",
+         "Wall time: 0.01 seconds", "Wall time", re.A),
     Rule("wrapped-file", r"^(?:<path>([^<\n]{1,400})</path>$|\[File: (\S{1,400}) \(\d+ lines total\)\])",
          "<path>/repo/a.ts</path>", "<path>/repo/a.ts", re.A),
     Rule("failed-display", r"^(?:/\S{1,80}: )?(?:cat|head|tail|sed|nl|bat|bash|sh|zsh|fatal|error): ",
          "cat: src/x.py: No such file or directory", "catalog: 3"),
     # a whole run's verdict or a test's, of the runners that `testlog` knows
-    Rule("verdict", r"^(?:(?:=+ )?\d+ (?:passed|failed|errors?)\b.{0,80} in [\d.]+ ?m?s|=+ (?:FAILURES|ERRORS|test session)"
+    Rule("verdict", r"^(?:(?:=+ )?\d+ (?:passed|failed|errors?)\b.{0,80} in [\d.]+ ?m?s|=+ (?:FAILURES|ERRORS"
+         r"|test session)"
          r"|FAILED (?:\((?:fail|err)|\S+::)|Ran \d+ tests?\b|--- (?:FAIL|PASS): |(?:ok|FAIL) {1,2}\t?\S+\t[\d.(]|FAIL$"
          r"|test result: |\s{0,8}(?:Tests|Test Suites|Test Files) *:? +\d|\s{0,8}\d+ (?:passing|failing|pass|fail)\b"
-         r"|[ℹ#] (?:fail|pass) \d|(?:\[\w+\] )?Tests run: \d|\d+ tests? completed|\d+ examples?, \d+ fail|OK \(\d+ tests?"
+         r"|[ℹ#] (?:fail|pass) \d|(?:\[\w+\] )?Tests run: \d|\d+ tests? completed|\d+ examples?, \d+ fail"
+         r"|OK \(\d+ tests?"
          r"|(?:Failed|Passed)! +- |\d+% tests passed|(?:not )?ok \d+ |\s{0,8}(?:FAIL|PASS) +\S)",
          "===== 2 failed, 3 passed in 0.31s =====", "the tests passed in the end", re.A),
     # one message of gcc, clang, tsc, cargo, go, javac, mypy, ruff, eslint, npm, pip, make, docker
     Rule("message-row", r"^(?:[^\s:()]{1,300}:\d+(?::\d+)?:? (?:(?:fatal )?error|warning|note|[A-Z]{1,6}\d{2,5})\b"
          r"|\S{1,300}\(\d+,\d+\): (?:error|warning)|(?:error|warning)(?:\[\w+\])?: |\s{0,8}--> \S+:\d+"
-         r"|[A-Z]{1,6}\d{2,5} (?:\[\*\] )?\S|\s{1,8}\d+:\d+ +(?:error|warning) |npm (?:ERR!|error|warn|WARN|http|verbose|info)"
+         r"|[A-Z]{1,6}\d{2,5} (?:\[\*\] )?\S|\s{1,8}\d+:\d+ +(?:error|warning) |npm (?:ERR!|error|warn|WARN|http"
+         r"|verbose|info)"
          r"|make(?:\[\d+\])?: \*\*\*|\[(?:ERROR|WARNING|WARN)\] |ERROR in |(?:ld|collect2|cc1|gcc|clang): "
          r"|\s{0,8}(?:Collecting|Compiling|Downloading|Installing|Building|Requirement already|Using cached) )",
          "src/a.c:12:5: error: expected ';'", "src/a.c:12: int x;", re.A),
+    Rule("gutter", r"^\s{0,8}\d{1,7}(?:→|\t|[|│] ?|:(?: |$))", "    12\tx = 1", "12:x", re.A),
     Rule("number-row", r"^(?:\s{0,8}Line )?\d{1,7}[:-]", "12:def f():", "12 def", re.A),
     Rule("path-only", r"^(?:\.?[\w@+~.-]*(?:[/\\][\w@+~ .()\[\]$-]*)+|[\w.-]+\.[A-Za-z]\w{0,5})"
          r"(?P<count>:\d+| \(\d+ match(?:es)?\))?$", "./src/a.py", "a, b", re.A),
-    Rule("listing-row", r"^(?:total \d+$|[-dlrwxst@+.]{10,11} +\d+ |[\w./ -]{1,300}:$|[ \t│|]{0,80}(?:├──|└──|\|--|`--) )",
+    Rule("listing-row", r"^(?:total \d+$|[-dlrwxst@+.]{10,11} +\d+ |[\w./ -]{1,300}:$|[ \t│|]{0,80}(?:├──|└──|\|--"
+         r"|`--) )",
          "-rw-r--r-- 1 a a 12 Jan 1 x", "-rw 1", re.A),
     Rule("log-row", r"^(?:\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\[?\d\d:\d\d:\d\d\b|[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d "
          r"|\[?(?:DEBUG|INFO|WARN(?:ING)?|ERROR|TRACE)\]?[: ])", "2026-01-02T03:04:05Z started", "2026-01-02", re.A),
-    Rule("report-tool", r"^(?:.{0,80}[_-])?(?:sub)?(?:agents?|tasks?|taskoutput|exitplanmode|oracle_send|context_builder)$",
+    Rule("report-tool", r"^(?:.{0,80}[_-])?(?:sub)?(?:agents?|tasks?|taskoutput|exitplanmode|oracle_send"
+         r"|context_builder)$",
          "TaskOutput", "taskbar", re.I),
-    Rule("web-tool", r"^(?:(?:.{0,80}[_-])?(?:web_?(?:fetch|search)|query-docs|get-library-docs|fetch_exa|search_exa)|fetch$)",
+    Rule("web-tool", r"^(?:(?:.{0,80}[_-])?(?:web_?(?:fetch|search)|query-docs|get-library-docs|fetch_exa|search_exa)"
+         r"|fetch$)",
          "WebFetch", "_fetch_pr", re.I),
 )
 # The shape of a command's output by its program, where the text itself says nothing: the start of a word of `programs`.
@@ -503,7 +512,10 @@ def _sample(lines: Sequence[str]) -> List[str]:
     rest = len(body) - _HEAD - _TAIL
     if rest > _MIDDLE:
         body = [*body[:_HEAD], *body[_HEAD:_HEAD + rest:rest // _MIDDLE], *body[-_TAIL:]]
-    return [line for line in (line[:_WIDTH].rstrip("\r") for line in body) if line.strip()]
+    rows = [line for line in (line[:_WIDTH].rstrip("\r") for line in body) if line.strip()]
+    cuts = [found.end() if found else 0 for found in map(pattern("gutter").match, rows)]
+    # the numbers that a tool printed are not the text: without them a numbered file would look like a table
+    return [row[cut:] for row, cut in zip(rows, cuts)] if cuts.count(0) < 0.4 * len(cuts) else rows
 
 
 def _count(sample: Sequence[str], name: str) -> int:
@@ -641,8 +653,10 @@ _SHELL_RULES = (
          "sed\n-n\n301,660p\nsrc/a.py", "sed\n-i\n301,660p\nsrc/a.py", re.A),
     Rule("sed-range", r"(\d{1,9}|\$)(?:,(\d{1,9}|\$))?p", "301,660p", "q;5q", re.A),
     Rule("brace-group", r"\{([^{}]{0,4000},[^{}]{0,4000})\}", "src/{a,b}.py", "src/{a}.py"),
-    Rule("not-program", r"^(?:[A-Za-z_]\w*=|-|\d?>|(?:sudo|npx|bunx|time|nohup|env|exec|rtk|command|then|do|if|else|nice|timeout"
-         r"|stdbuf|xvfb-run|uv|poetry|pdm|bundle|run|exec|dlx|python3?|\d+[smh]?|[!{(])$)", "PYTHONPATH=src", "pytest", re.A),
+    Rule("not-program", r"^(?:[A-Za-z_]\w*=|-|\d?>|(?:sudo|npx|bunx|time|nohup|env|exec|rtk|command|then|do|if|else"
+         r"|nice|timeout"
+         r"|stdbuf|xvfb-run|uv|poetry|pdm|bundle|run|exec|dlx|python3?|\d+[smh]?|[!{(])$)",
+         "PYTHONPATH=src", "pytest", re.A),
     Rule("file-word", r"^[^*?\[\]{}$<>|]{0,300}?[\w@)-]\.[A-Za-z][A-Za-z0-9]{0,9}$", "src/a.test.ts", "src/*.ts", re.A),
 )
 _COMMAND_CAP = 16384  # characters of a command that are parsed; the reference's bound
@@ -870,12 +884,16 @@ _LANGUAGES = {
                         "async def main():", "definitely(x)"),
     "ruby": _Language("end", "", "#", r"def|class|module|describe|context|it|specify", r"([A-Z][A-Z0-9_]+)[ \t]*=",
                       "def self.load(x)", "default = 1"),
-    "lua": _Language("end", "scan-lua", "--", r"function", r"(?:local[ \t]+)?([\w.]+)[ \t]*=[ \t]*(?:function\b|\{[ \t]*$)",
+    "lua": _Language("end", "scan-lua", "--", r"function", r"(?:local[ \t]+)?([\w.]+)[ \t]*=[ \t]*(?:function\b"
+    r"|\{[ \t]*$)",
                      "local function load(x)", "functional(x)"),
-    "elixir": _Language("end", "scan-triple", "#", r"defmodule|defprotocol|defimpl|defmacrop?|defp?|defguardp?|describe|test"
+    "elixir": _Language("end", "scan-triple", "#", r"defmodule|defprotocol|defimpl|defmacrop?|defp?|defguardp?"
+    r"|describe|test"
                         r"|schema", r"@([a-z]\w*)[ \t]+[\[%~{]", "defp load(x) do", "default(x)"),
-    "js": _Language("brace", "scan-js", "//", r"function\b[ \t]*\*?|class|interface|enum|namespace|type|(?:describe|it|test"
-                    r"|suite|context)(?:\.\w+){0,3}(?=\()", r"(?:const|let|var)[ \t]+([\w$]+)|([\w$.]{1,100})[ \t]*=[ \t]*(?:async"
+    "js": _Language("brace", "scan-js", "//", r"function\b[ \t]*\*?|class|interface|enum|namespace|type|(?:describe"
+    r"|it|test"
+                    r"|suite|context)(?:\.\w+){0,3}(?=\()", r"(?:const|let|var)[ \t]+([\w$]+)"
+                    r"|([\w$.]{1,100})[ \t]*=[ \t]*(?:async"
                     r"[ \t]*)?(?:function|\(|\{)", "export async function load(x) {", "typeof x", True),
     "go": _Language("brace", "scan-c", "//", r"func|type", r"var[ \t]+([\w(]+)|const[ \t]+([\w(]+)",
                     "func (p *Parser) Feed(b []byte) int {", "funcs.Add(x)"),
@@ -885,36 +903,50 @@ _LANGUAGES = {
                       "classes.add(x);", True),
     "kotlin": _Language("brace", "scan-c", "//", r"fun|class|interface|object|typealias", r"(?:val|var)[ \t]+(\w+)",
                         "private suspend fun load(x: Int) {", "funny(x)"),
-    "c": _Language("brace", "scan-c", "//", r"struct|class|enum(?:[ \t]+class)?|union|namespace|@interface|@implementation",
-                   r"#[ \t]*define[ \t]+(\w+)|[\w:<>*, ]{0,80}?(\w+)(?:\[[^\]\n]{0,40}\]){1,3}[ \t]*=", "typedef struct parser {",
+    "c": _Language("brace", "scan-c", "//", r"struct|class|enum(?:[ \t]+class)?|union|namespace|@interface"
+    r"|@implementation",
+                   r"#[ \t]*define[ \t]+(\w+)|[\w:<>*, ]{0,80}?(\w+)(?:\[[^\]\n]{0,40}\]){1,3}[ \t]*=",
+                   "typedef struct parser {",
                    "structure(x);", True),
-    "csharp": _Language("brace", "scan-c", "//", r"class|interface|struct|enum|record(?:[ \t]+struct)?|namespace|delegate", _NEVER,
+    "csharp": _Language("brace", "scan-c", "//", r"class|interface|struct|enum|record(?:[ \t]+struct)?|namespace"
+    r"|delegate", _NEVER,
                         "internal sealed class Foo", "classes.Add(x);", True),
-    "swift": _Language("brace", "scan-c", "//", r"func|class|struct|enum|protocol|extension|actor|typealias|init|deinit|subscript",
+    "swift": _Language("brace", "scan-c", "//", r"func|class|struct|enum|protocol|extension|actor|typealias|init"
+    r"|deinit|subscript",
                        r"(?:let|var)[ \t]+(\w+)", "public func load(_ x: Int) {", "functional()"),
-    "scala": _Language("brace", "scan-c", "//", r"def|class|object|trait|enum|extension", r"(?:val|var|type)[ \t]+(\w+)",
+    "scala": _Language("brace", "scan-c", "//", r"def|class|object|trait|enum|extension", r"(?:val|var"
+    r"|type)[ \t]+(\w+)",
                        "case class Point(x: Int)", "defer(x)"),
-    "php": _Language("brace", "scan-js", "//", r"function|class|interface|trait|enum|namespace", r"const[ \t]+(\w+)|\$(\w+)[ \t]*=",
+    "php": _Language("brace", "scan-js", "//", r"function|class|interface|trait|enum|namespace", r"const[ \t]+(\w+)"
+    r"|\$(\w+)[ \t]*=",
                      "public static function load($x)", "functions($x);"),
     "css": _Language("brace", "scan-css", "/*", "", r"([^{}]{1,200}?)[ \t]*\{", ".card > a:hover {", "color: red;"),
     "bash": _Language("brace", "scan-hash", "#", r"function", _NEVER, "function clean {", "functional x", True),
-    "sql": _Language("sql", "scan-lua", "--", r"(?i:create|alter|drop|insert|update|delete|merge|with|select|grant|comment|do|call"
-                     r"|copy)(?i:[ \t]+(?:or|replace|global|temp|temporary|unique|materialized|table|view|function|procedure"
+    "sql": _Language("sql", "scan-lua", "--", r"(?i:create|alter|drop|insert|update|delete|merge|with|select|grant"
+    r"|comment|do|call"
+                     r"|copy)(?i:[ \t]+(?:or|replace|global|temp|temporary|unique|materialized|table|view|function"
+                     r"|procedure"
                      r"|trigger|index|type|schema|policy|into|from|on|if|not|exists|only|concurrently)\b){0,8}", _NEVER,
                      "CREATE TABLE IF NOT EXISTS users (", "created_at timestamptz,"),
-    "keys": _Language("keys", "", "#", "", r"(?:- )?(?:\"([^\"\n]{1,200})\"|([\w./@$%-]{1,200}))[ \t]*:(?:\s|$)|([{\[])\s*$"
-                      r"|<([A-Za-z][\w:.-]{0,80})[^<]*$|- (\S.{0,200})|([\w-]{1,80}(?:[ \t]+\"[^\"]{0,200}\"){0,3})[ \t]*\{\s*$",
+    "keys": _Language("keys", "", "#", "", r"(?:- )?(?:\"([^\"\n]{1,200})\"|([\w./@$%-]{1,200}))[ \t]*:(?:\s|$)"
+    r"|([{\[])\s*$"
+                      r"|<([A-Za-z][\w:.-]{0,80})[^<]*$|- (\S.{0,200})"
+                      r"|([\w-]{1,80}(?:[ \t]+\"[^\"]{0,200}\"){0,3})[ \t]*\{\s*$",
                       '"scripts": {', "}, 1"),
 }
 _TYPES = frozenset("class interface @interface enum record struct trait impl namespace mod module object protocol extension actor "
                    "union type describe suite context defmodule defprotocol defimpl @implementation".split())
-_MODIFIERS = (r"(?:(?:export|default|declare|abstract|async|public|private|protected|internal|fileprivate|static|readonly|override"
-              r"|final|sealed|open|suspend|inline|data|inner|annotation|companion|partial|pub(?:\([^)\n]{0,40}\))?|unsafe|extern"
-              r"|typedef|virtual|implicit|lazy|case|local|mutating|indirect|convenience|required|operator|infix|@\w+(?:\([^)\n]{0,200}\))?"
+_MODIFIERS = (r"(?:(?:export|default|declare|abstract|async|public|private|protected|internal|fileprivate|static"
+r"|readonly|override"
+              r"|final|sealed|open|suspend|inline|data|inner|annotation|companion|partial|pub(?:\([^)\n]{0,40}\))?"
+              r"|unsafe|extern"
+              r"|typedef|virtual|implicit|lazy|case|local|mutating|indirect|convenience|required|operator|infix"
+              r"|@\w+(?:\([^)\n]{0,200}\))?"
               r"|template[ \t]*<[^>\n]{0,200}>|const(?=[ \t]+(?:fn|val|enum|unsafe|async)))[ \t]+){0,8}")
 # after the keyword: type parameters, Go's receiver, Rust's `Trait for`, then a name or a test's title; or a bracket at once
 _NAME_AFTER = (r"\b!?[ \t]*(?:<[^>\n]{0,200}>[ \t]*)?(?:\([^():\n]{0,120}?\*?(?P<owner>\w+)(?:\[[^\]\n]{0,80}\])?\)[ \t]+(?=\w))?"
-               r"(?:[^{(\n]{0,200}[ \t]for[ \t]+)?[&*]?(?:((?:[\w$]+(?:\.|::))*[\w$]+[!?=]?)|\(?[ \t]*[\"'`]([^\"'`\n]{1,120})|(?=[({]))")
+               r"(?:[^{(\n]{0,200}[ \t]for[ \t]+)?[&*]?(?:((?:[\w$]+(?:\.|::))*[\w$]+[!?=]?)"
+               r"|\(?[ \t]*[\"'`]([^\"'`\n]{1,120})|(?=[({]))")
 
 
 def _declaration(row: _Language) -> str:
@@ -927,30 +959,39 @@ _DOUBLE, _SINGLE = r'"(?:[^"\\\n]|\\.)*"', r"'(?:[^'\\\n]|\\.)*'"
 _BLOCK_RULES = (
     *(Rule(f"declare-{name}", _declaration(row), row.hit, row.miss, re.ASCII) for name, row in _LANGUAGES.items()),
     # strings and comments that end in their line, and `open`: what may run over lines; a brace counts inside `${ }` only
-    Rule("scan-js", r"//.*|(?P<open>/\*|`)|" + _DOUBLE + "|" + _SINGLE + r"|(?P<brace>[{}])"
-         r"|(?:(?<=[=(,:;!&|?\[{])[ \t]{0,20}|(?<=return ))/(?![/*])(?:[^/\\\[\n]|\\.|\[(?:[^\]\\\n]|\\.){0,200}\]){1,400}/", "a = '}';", "a = b"),
-    Rule("scan-c", r"//.*|(?P<open>/\*|`|\"\"\"|\b[bc]?r#{0,8}\"|R\"\w{0,16}\(|@\")|" + _DOUBLE + r"|'(?:[^'\\]|\\[^']{1,10}|\\')'"
-         r"|(?P<brace>[{}])", "c = '{';", "fn f<'a>(x: &'a str)", re.A),
-    Rule("scan-css", r"(?P<open>/\*)|" + _DOUBLE + "|" + _SINGLE + r"|(?P<brace>[{}])", "content: '}'", "color: red"),
-    Rule("scan-hash", r"(?:^|(?<=[ \t;]))#.*|" + _DOUBLE + r"|'[^'\n]*'|\\.|(?P<brace>[{}])", "x # {", "echo $#"),
-    Rule("scan-triple", r"#.*|(?P<open>\"\"\"|''')|" + _DOUBLE + "|" + _SINGLE + r"|(?P<brace>[{}])", 'x = """', "x = y"),
-    Rule("scan-lua", r"(?P<open>(?:--)?\[\[|/\*)|--.*|" + _DOUBLE + r"|'[^'\n]*'|(?P<brace>[{}])", "x = [[", "x = y[1]"),
-    Rule("template", r"\\.|`|\$\{", "a ${b}", "a $b"),
+    Rule("scan-js", r"//.*|(?P<open>/\*|`)|" + _DOUBLE + "|" + _SINGLE + r""
+         r"|(?:(?<=[=(,:;!&|?\[{])[ \t]{0,20}|(?<=return ))/(?![/*])(?:[^/\\\[\n]|\\.|\[(?:[^\]\\\n]"
+         r"|\\.){0,200}\]){1,400}/", "a = '}';", "a = b"),
+    Rule("scan-c", r"//.*|(?P<open>/\*|`|\"\"\"|\b[bc]?r#{0,8}\"|R\"\w{0,16}\(|@\")|" + _DOUBLE + r"|'(?:[^'\\]"
+         r"|\\[^']{1,10}|\\')'", "c = '{';", "fn f<'a>(x: &'a str)", re.A),
+    Rule("scan-css", r"(?P<open>/\*)|" + _DOUBLE + "|" + _SINGLE, "content: '}'", "color: red"),
+    Rule("scan-hash", r"(?:^|(?<=[ \t;]))#.*|" + _DOUBLE + r"|'[^'\n]*'|\\.", "x # {", "echo $#"),
+    Rule("scan-triple", r"#.*|(?P<open>\"\"\"|''')|" + _DOUBLE + "|" + _SINGLE, 'x = """', "x = y"),
+    Rule("scan-lua", r"(?P<open>(?:--)?\[\[|/\*)|--.*|" + _DOUBLE + r"|'[^'\n]*'", "x = [[", "x = y[1]"),
     # `name(…) {`: words of a type, a name, an opening parenthesis; the caller checks what follows
-    Rule("declare-method", r"^(?:[\w<>\[\],.&*:?~@|$]{1,200}[ \t]+){0,6}?[*&]{0,2}((?:\w+::){0,4}(?:operator[^\s\w(]{1,3}"
-         r"|[#~]?[A-Za-z_$][\w$:.-]*))[ \t]*(?:<[^()\n]{0,200}>)?\(", "static int load(const char *x) {", "x = y(z)", re.A),
-    Rule("control-word", r"^[}\s]*(?:return|else|if|for|foreach|while|do|switch|catch|finally|new|throw|case|await|yield|typeof"
-         r"|delete|using|lock|synchronized|fixed|when|super|sizeof|assert|try|goto|in|of)\b", "else if (x) {", "format(x) {", re.A),
-    Rule("clause", r"^\s*(?:throws|where|extends|implements|with|requires|noexcept|const|->|:)(?![\w])", "    throws IOException {",
+    Rule("declare-method", r"^(?:[\w<>\[\],.&*:?~@"
+         r"|$]{1,200}[ \t]+){0,6}?[*&]{0,2}((?:\w+::){0,4}(?:operator[^\s\w(]{1,3}"
+         r"|[#~]?[A-Za-z_$][\w$:.-]*))[ \t]*(?:<[^()\n]{0,200}>)?\(",
+         "static int load(const char *x) {", "x = y(z)", re.A),
+    Rule("control-word", r"^[}\s]*(?:return|else|if|for|foreach|while|do|switch|catch|finally|new|throw|case|await"
+         r"|yield|typeof"
+         r"|delete|using|lock|synchronized|fixed|when|super|sizeof|assert|try|goto|in|of)\b",
+         "else if (x) {", "format(x) {", re.A),
+    Rule("clause", r"^\s*(?:throws|where|extends|implements|with|requires|noexcept|const|->|:)(?![\w])",
+         "    throws IOException {",
          "throwsUp();", re.A),
-    Rule("import", r"^(?:export[ \t]+)?(?:import|from|use|using|require|require_relative|include|alias|package|open|extern crate)\b"
-         r"(?![ \t]*[=:.])|^#[ \t]*(?:include|import|pragma)|^(?:const|let|var)[ \t].{1,200}?=[ \t]*require\(|^@(?:import|use)\b"
+    Rule("import", r"^(?:export[ \t]+)?(?:import|from|use|using|require|require_relative|include|alias|package|open"
+         r"|extern crate)\b"
+         r"(?![ \t]*[=:.])|^#[ \t]*(?:include|import|pragma)|^(?:const|let|var)[ \t].{1,200}?=[ \t]*require\("
+         r"|^@(?:import|use)\b"
          r"|^mod \w+;", "from a import b", "important = 1", re.A),
-    Rule("any-declaration", r"^(?:(?:export|pub|public|private|protected|static|async|abstract|final|local|default)[ \t]+){0,5}(?:"
-         r"def|class|function|func|fn|interface|struct|enum|trait|impl|type|module|namespace|import|package|use|using|fun|defmodule"
-         r"|defp)[ \t]+[\w{(*\"'.@&]|^#include[ \t]*[<\"]|^(?:const|let|var)[ \t]+[\w{\[]{1,80}.{0,80}=|^from[ \t]+[\w.]+[ \t]+import",
+    Rule("any-declaration", r"^(?:(?:export|pub|public|private|protected|static|async|abstract|final|local"
+         r"|default)[ \t]+){0,5}(?:"
+         r"def|class|function|func|fn|interface|struct|enum|trait|impl|type|module|namespace|import|package|use|using"
+         r"|fun|defmodule"
+         r"|defp)[ \t]+[\w{(*\"'.@&]|^#include[ \t]*[<\"]|^(?:const|let|var)[ \t]+[\w{\[]{1,80}.{0,80}="
+         r"|^from[ \t]+[\w.]+[ \t]+import",
          "export default class Parser {", "The class was fun.", re.A),
-    Rule("preprocessor", r"^#[ \t]*(if|el|endif)", "#ifdef A", "#include <a>"),
 )
 _LONG_CODE = 10_000  # characters; a longer line is data: it is not scanned and counts as one without brackets
 _CONSTANT = 4  # lines from which a constant is a block, as the reference
@@ -966,63 +1007,52 @@ _CLOSERS = {"/*": "*/", '@"': '"', "[[": "]]", "--[[": "]]"}  # R"x( and r#" are
 _CODE_SHAPES = ("read", "display", "edit")
 
 
-def _strip(line: str, stack: List[str], scan: str) -> str:
-    """One line without strings and comments; `stack` holds what is open across lines ("``": a template), and is changed."""
+def _strip(line: str, open_: str, scan: str) -> Tuple[str, str]:
+    """(one line without strings and comments, what is open at its end); `open_`: what closes the stretch it begins in.
+
+    A template's `${ }` counts as its text, a template inside one as code between two: what matters is that it balances.
+    """
     out: List[str] = []
     at = 0
-    while at < len(line):
-        top = stack[-1] if stack else ""
-        if top not in ("", "}", "``"):
-            end = line.find(top, at)
-            if end < 0:
-                break
-            at = end + len(top)
-            stack.pop()
-            continue
-        found = pattern("template" if top == "``" else scan).search(line, at)
-        if not top:
-            out.append(line[at:found.start()] if found else line[at:])
+    while True:
+        end = line.find(open_, at) if open_ else at
+        while open_ == "`" and end > 0 and line[end - 1] == "\\":
+            end = line.find(open_, end + 1)
+        if end < 0:
+            return "".join(out), open_
+        at = end + len(open_)
+        found = pattern(scan).search(line, at)
+        out.append(line[at:found.start()] if found else line[at:])
         if not found:
-            break
-        at = found.end()
+            return "".join(out), ""
         sign = found.group()
-        if sign == "${" or sign == "{" and top == "}":
-            stack.append("}")
-        elif top == "``" and sign == "`" or top == "}" and sign == "}":
-            stack.pop()
-        elif found.lastgroup == "open":
-            raw = '"' + "#" * sign.count("#") if "r" in sign else ")" + sign[2:-1] + '"' if sign[0] == "R" else sign
-            stack.append("``" if sign == "`" and scan == "scan-js" else _CLOSERS.get(sign, raw))
-            out.append('"' if not top and _CLOSERS.get(sign) != "*/" and sign[0] != "-" else "")
-        elif not top and sign[0] in "{}'\"":
-            out.append(sign if sign in "{}" else '"')
-    return "".join(out)
+        comment = sign[:2] in ("//", "/*", "--") or sign[0] == "#"
+        out.append("" if comment else '"')
+        at = found.end()
+        raw = '"' + "#" * sign.count("#") if sign[-1] == '"' and "r" in sign else ")" + sign[2:-1] + '"' if sign[0] == "R" else sign
+        open_ = _CLOSERS.get(sign, raw) if found.groupdict().get("open") else ""
 
 
 def _clean(lines: Sequence[str], language: _Language) -> List[str]:
     """The lines without strings and comments; "" for a comment, _INSIDE for the inside of a string over lines."""
     out: List[str] = []
-    stack: List[str] = []
+    open_ = ""
     openers = _OPENERS.get(language.scan, ())
     scanned = language.family == "brace"  # the others end by words and indentation: a string in one line cannot mislead
     for line in lines:
         if len(line) > _LONG_CODE:
             out.append(_INSIDE)
-        elif stack or any(map(line.__contains__, openers)):
-            inside = bool(stack) and stack[0] != "*/"
-            text = _strip(line, stack, language.scan)
+        elif open_ or any(map(line.__contains__, openers)):
+            inside = open_ not in ("", "*/")
+            text, open_ = _strip(line, open_, language.scan)
             out.append(text if text.strip() or not inside else _INSIDE)
         elif language.comment in line and line.lstrip().startswith(language.comment):
             out.append("")
         elif scanned and ("'" in line or '"' in line or "/" in line or "#" in line):
-            out.append(pattern(language.scan).sub(_blanked, line))
+            out.append(pattern(language.scan).sub("", line))
         else:
             out.append(line)
     return out
-
-
-def _blanked(found: "re.Match[str]") -> str:
-    return found.group() if found.lastgroup == "brace" else ""
 
 
 class _Found(NamedTuple):
@@ -1042,19 +1072,11 @@ _Declared = Optional[Tuple[str, str, int]]  # (name, kind, first line after the 
 
 
 def _brace_levels(clean: Sequence[str], brackets: str) -> List[int]:
-    """How many brackets are open before the first line and after each; `#else` starts again where its `#if` stood."""
+    """How many brackets are open before the first line and after each."""
     half = len(brackets) // 2
     out = [0]
-    saved: List[int] = []
     for line in clean:
-        level = out[-1] + sum(map(line.count, brackets[:half])) - sum(map(line.count, brackets[half:]))
-        word = pattern("preprocessor").match(line) if line[:1] == "#" else None
-        if word and word[1] == "if":
-            saved.append(level)
-        elif word and saved:
-            level = saved.pop() if word[1] == "el" else level
-            saved += [level] if word[1] == "el" else []
-        out.append(level)
+        out.append(out[-1] + sum(map(line.count, brackets[:half])) - sum(map(line.count, brackets[half:])))
     return out
 
 
@@ -1145,7 +1167,7 @@ def _declaration_at(
         statement = row.family == "sql" and levels[at] > 0
         return None if local or statement or text.endswith(",") else (name, kind, at + 1 if kind == "constant" else body)
     script = language in ("js", "bash")
-    if not row.methods or "(" not in text or not script and inside == "function" or pattern("control-word").match(text):
+    if not row.methods or "(" not in text or not script and inside == "function" and lines[at][0].isspace() or pattern("control-word").match(text):
         return None
     found = pattern("declare-method").match(text)
     if not found:
@@ -1200,8 +1222,8 @@ def _declarations(lines: Sequence[str], language: str) -> List[_Found]:
 
 def _misled(lines: Sequence[str], block: _Found) -> bool:
     """Whether a function in column 0 has an indented body: another declaration in column 0 cannot be inside it."""
-    body = next((line for line in lines[block.body:block.body + 5] if line.strip()), "")
-    return block.kind == "function" and not lines[block.line][:1].isspace() and body[:1].isspace()
+    body = any(line[:1].isspace() and line.strip() for line in lines[block.body:block.body + 5])
+    return block.kind == "function" and not lines[block.line][:1].isspace() and body
 
 
 def _guessed(lines: Sequence[str]) -> str:
@@ -1280,10 +1302,13 @@ _SECTION_RULES = (
     Rule("rule-line", r"^([=\-~^\"'*+#`])\1{2,}\s*$", "=====", "=== a"),
     Rule("fence", r"^[ \t]{0,8}(?:```|~~~)", "```python", "`x`"),
     Rule("table-head", r"^\[\[?([^\[\]\n]{1,200})\]?\]\s*(?:#.*)?$", "[tool.ruff]", "x = [1]"),
-    Rule("patch-file", r"^(?:diff --git .{0,400}?[ \"]b/(?P<new>[^\"\n]{1,300})\"?$|diff --(?:git|cc|combined) (?P<any>\S{1,300})"
+    Rule("patch-file", r"^(?:diff --git .{0,400}?[ \"]b/(?P<new>[^\"\n]{1,300})\"?$|diff --(?:git|cc"
+         r"|combined) (?P<any>\S{1,300})"
          r"|Index: (?P<index>\S{1,300}))", "diff --git a/x.py b/x.py", "diff --stat"),
-    Rule("section-mark", r"^(?:\*{3,}|-{3,}|_{3,}|={3,}|#{1,6} |⎯{3,}|\$ |COMMAND|URL|EXIT|FILE|STEP|TEST|RUN|Traceback \(most recent"
-         r"|(?:Error|ERROR|Warning|WARNING)\b|--- (?:FAIL|PASS|SKIP)|(?:FAIL|PASS|FAILED) +\S|● |Running |Collecting |Installing "
+    Rule("section-mark", r"^(?:\*{3,}|-{3,}|_{3,}|={3,}|#{1,6} |⎯{3,}|\$ |COMMAND|URL|EXIT|FILE|STEP|TEST|RUN"
+         r"|Traceback \(most recent"
+         r"|(?:Error|ERROR|Warning|WARNING)\b|--- (?:FAIL|PASS|SKIP)|(?:FAIL|PASS|FAILED) +\S|● |Running |Collecting "
+         r"|Installing "
          r"|Processing |[A-Z][A-Z _-]{2,40}:[ \t]*\S|\[[^\[\]\n]{1,120}\]\s*$)", "COMMAND: ls", "a COMMAND: ls", re.A),
     Rule("bar-only", r"^[\s{}\[\]()=*_~#`⎯\-]*$", "======", "=== a"),
 )
