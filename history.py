@@ -397,7 +397,7 @@ class Index:
         found = terms("\n".join((source.name, source.at, *source.quotes)))
         self.sources.append(source)
         self.lengths.append(len(found))
-        self.sizes.append(len(_row(source).encode()))
+        self.sizes.append(len(_json(_row(source)).encode()))
         for term, count in collections.Counter(found).items():
             self.postings.setdefault(term, []).extend((position, count))
         return True
@@ -562,8 +562,8 @@ def _digest(value: object) -> str:
     return hashlib.sha256(_json(value).encode()).hexdigest()
 
 
-def _plain(sources: Iterable[Source]) -> list[dict[str, object]]:
-    return [{"entryId": s.id, "role": s.role, "quotes": list(s.quotes)} for s in sources]
+def _plain(source: Source) -> dict[str, object]:
+    return {"entryId": source.id, "role": source.role, "quotes": list(source.quotes)}
 
 
 def bundles(sources: Sequence[Source]) -> list[Bundle]:
@@ -573,8 +573,11 @@ def bundles(sources: Sequence[Source]) -> list[Bundle]:
         if source.role == "user" or not exchanges:
             exchanges.append([])
         exchanges[-1].append(source)
-    both = [(*(exchanges[k - 1] if k else ()), *exchange) for k, exchange in enumerate(exchanges)]
-    return [Bundle("exchange:" + exchanges[k][0].id, k, held, _digest(_plain(held))) for k, held in enumerate(both)]
+    out = []
+    for k, (before, exchange) in enumerate(zip([[], *exchanges], exchanges)):
+        held = (*before, *exchange)
+        out.append(Bundle("exchange:" + exchange[0].id, k, held, _digest([*map(_plain, held)])))
+    return out
 
 
 def range_index(found: Sequence[Bundle], start: int = 0, end: int | None = None) -> Range | None:
@@ -614,7 +617,7 @@ def pool(found: Sequence[Bundle], max_candidates: int = 128, max_source_chars: i
     used = len(_json({"rubric": RUBRIC, "records": []}))
     kept: list[int] = []
     for i in visits(len(found), max_candidates):
-        size = len(_json({"id": f"c{len(kept)}", "sources": _plain(found[i].sources)})) + 1
+        size = len(_json({"id": f"c{len(kept)}", "sources": [*map(_plain, found[i].sources)]})) + 1
         if used + size <= max_source_chars:
             used += size
             kept.append(i)
@@ -706,7 +709,7 @@ def extract(entries: Iterable[Entry] | Index, query: str, *, max_view_bytes: int
         root = range_index(held)
         ranked = select(root, held, query, max_candidates, max_source_chars, given) if root else []
         frame = functools.partial(_seed_frame, held, root, conversation, said)
-        text, ids = _view(sources, (b.sources for b in ranked), _seed_row, frame, max_view_bytes)
+        text, ids = _view(sources, (b.sources for b in ranked), _plain, frame, max_view_bytes)
     else:
         order = _order(index, query, given, hidden, max_candidates)
         text, ids = _view(sources, order, _row, functools.partial(_frame, sources, said), max_view_bytes)
@@ -744,7 +747,7 @@ def _order(index: Index, query: str, salience: Mapping[str, float], hidden: froz
             yield [s for s in sources[first:i + 1] if s.id not in hidden]
 
 
-def _view(sources: Sequence[Source], order: Iterable[Sequence[Source]], row: Callable[[Source], str],
+def _view(sources: Sequence[Source], order: Iterable[Sequence[Source]], row: Callable[[Source], object],
           frame: Callable[[int, int], dict[str, Any]], bound: int) -> tuple[str, tuple[str, ...]]:
     """Text and ids: each unit of `order` that still fits, whole, in the order of `sources`.
 
@@ -761,7 +764,7 @@ def _view(sources: Sequence[Source], order: Iterable[Sequence[Source]], row: Cal
     for unit in order:
         new = [s for s in unit if s.id not in rows]
         if sum(len(q) for s in new for q in s.quotes) < room:  # a row is longer than its text
-            more = {s.id: row(s) for s in new}
+            more = {s.id: _json(row(s)) for s in new}
             cost = sum(len(text.encode()) + 1 for text in more.values())
             if cost <= room:
                 rows.update(more)
@@ -770,12 +773,8 @@ def _view(sources: Sequence[Source], order: Iterable[Sequence[Source]], row: Cal
     return _json(frame(units, len(ids)))[:-2] + ",".join(rows[i] for i in ids) + "]}", ids
 
 
-def _row(source: Source) -> str:
-    return _json([source.id, source.role[0], *source.quotes])
-
-
-def _seed_row(source: Source) -> str:
-    return _json(_plain([source])[0])
+def _row(source: Source) -> list[str]:
+    return [source.id, source.role[0], *source.quotes]
 
 
 MINIMAL = ("kind", "diagnostic", "omitted", "omittedBundles", "follow")
@@ -847,7 +846,7 @@ def salience_request(asked: Sequence[Bundle], most_bytes: int) -> tuple[dict[str
     records: list[dict[str, Any]] = []
     questions: dict[str, Any] = {}
     for i, bundle in enumerate(asked):
-        records.append({"id": f"c{i}", "sources": _plain(bundle.sources)})
+        records.append({"id": f"c{i}", "sources": [*map(_plain, bundle.sources)]})
         questions[f"c{i}"] = {**SALIENCE_QUESTION, "instructions": SALIENCE_QUESTION["instructions"].format(i)}
     state = {"rubric": RUBRIC, "records": records}
     while records and len(_json({"state": state, "questions": questions}).encode()) > most_bytes:
@@ -976,7 +975,7 @@ class ExtractiveHistory:
 def _fingerprint(entries: Sequence[Entry]) -> str:
     """What a view depends on: the line of descent, and the user and assistant texts."""
     lineage = [[e.get("id"), e.get("parentId"), e.get("type")] for e in entries]
-    return _digest([lineage, _plain(s for s in map(source_of, entries) if s)])
+    return _digest([lineage, [_plain(s) for s in map(source_of, entries) if s]])
 
 
 def recall(entries: Sequence[Entry], query: str | None = None, cursor: str | None = None, limit: int = 20) -> Entry:
