@@ -2203,7 +2203,7 @@ def as_sent(case: Case, store: Any) -> Tuple[Case, List[int]]:
     """What a view shows: the case with the stored output, and its lines that stand in the view; none if not stored."""
     ids = _rule(_VIEW_RULES, "id").findall(case.doc.text[-VIEW_TAIL:])
     record = store.get(ids[-1]) if ids else None
-    if record is None:
+    if record is None or len(str(record.get("text"))) > SESSION_TAIL:  # so long a one is not remembered anyway
         return case, []
     doc = views.read(unpack(record), case.tool, case.args)
     sent = {*case.doc.lines, *case.doc.bare, *(line.partition("│ ")[2] for line in case.doc.bare)}
@@ -2218,10 +2218,9 @@ def _get(item: Any, *keys: str) -> Any:
 
 def parsed(args: Any) -> Any:
     """The arguments of a call, which some hosts give as JSON text; another text is a command or a patch."""
-    try:
+    with contextlib.suppress(ValueError, RecursionError):
         return json.loads(args) if isinstance(args, str) else args
-    except ValueError:
-        return {"input": args, "command": args}
+    return {"input": args, "command": args}
 
 
 def swapped(value: Any, change: Callable[[str], str], key: str = "text") -> Any:
@@ -2251,10 +2250,9 @@ class Fold:
 
     def add(self, item: Any, role: str = "") -> Any:
         """Take in the next message, or a part of one; returns it, or a copy with its results shortened."""
-        try:
+        with contextlib.suppress(Exception):  # what has a form that nobody foresaw is sent as it is
             return self._add(item, role)
-        except Exception:  # what has a form that nobody foresaw is sent as it is
-            return item
+        return item
 
     def _add(self, item: Any, role: str) -> Any:
         kind, own, text = str(_get(item, "type")), _get(item, "role"), _get(item, "text")
@@ -2401,12 +2399,14 @@ def hook(data: bytes, store: Any, settings: Settings) -> Tuple[str, str]:
     Claude Code (PostToolUse), Codex and Copilot CLI are told apart by the form of the input.
     """
     event = json.loads(data) if len(data) <= PAYLOAD_MAX else None
-    if not isinstance(event, dict) or "cursor_version" in event or os.environ.get("CURSOR_VERSION"):
-        return "", "not an object, too large, or Cursor, which takes no replacement"
+    if not isinstance(event, dict):
+        return "", "not an object" if len(data) <= PAYLOAD_MAX else "too large"
+    if "cursor_version" in event or os.environ.get("CURSOR_VERSION"):
+        return "", "Cursor takes no replacement"
     host = "copilot" if "toolResult" in event else "codex" if "turn_id" in event else "claude"
     if host != "copilot" and (event.get("hook_event_name") != "PostToolUse" or "tool_response" not in event):
         return "", "unknown host or event"
-    tool, args = str(_get(event, "tool_name", "toolName")), parsed(_get(event, "tool_input", "toolArgs"))
+    tool, args = str(_get(event, "tool_name", "toolName") or ""), parsed(_get(event, "tool_input", "toolArgs"))
     sizes: List[int] = []
     hook_reply(host, event, lambda text: sizes.append(tokens(text)) or text)  # type: ignore[func-returns-value]
     if canonical(tool, None)[0] in ("edit", "write") or max(sizes, default=0) < settings.min_tokens:
@@ -2414,7 +2414,15 @@ def hook(data: bytes, store: Any, settings: Settings) -> Tuple[str, str]:
     note = HOOK_NOTES.get(tool if host == "claude" else host, "")
     lens = Lens("auto", store, settings, gutter=host == "claude" and tool == "Read",
                 footer=lambda seen: default_footer(seen)[:-1] + note + "]")
-    fold = _recollect(lens, event)
+    agent, path = str(event.get("agent_id") or ""), str(event.get("transcript_path") or "")
+    if agent:  # a sub-agent knows what stands in its own file
+        path = os.path.join(os.path.splitext(path)[0], "subagents", f"agent-{agent}.jsonl")
+    lens.session_id = str(_get(event, "session_id", "sessionId") or "") + (agent and "/" + agent)
+    lens.call_id = str(event.get("tool_use_id") or "")
+    fold, whole = read_transcript(lens, path, agent)
+    lens.session = fold.session
+    if whole:  # the journal has what the transcript does not tell
+        lens.resume(fold.calls)
     changed: List[bool] = []
 
     def change(text: str) -> str:
@@ -2425,20 +2433,6 @@ def hook(data: bytes, store: Any, settings: Settings) -> Tuple[str, str]:
 
     reply = hook_reply(host, event, change)
     return json.dumps(reply) if any(changed) else "", ""
-
-
-def _recollect(lens: Lens, event: Mapping[str, Any]) -> Fold:
-    """Give a hook's lens the session so far: from the transcript, and from the journal what is not in there."""
-    agent, path = str(event.get("agent_id") or ""), str(event.get("transcript_path") or "")
-    if agent:  # a sub-agent knows what stands in its own file
-        path = os.path.join(os.path.splitext(path)[0], "subagents", f"agent-{agent}.jsonl")
-    lens.session_id = str(_get(event, "session_id", "sessionId") or "") + (agent and "/" + agent)
-    lens.call_id = str(event.get("tool_use_id") or "")
-    fold, whole = read_transcript(lens, path, agent)
-    lens.session = fold.session
-    if whole:
-        lens.resume(fold.calls)
-    return fold
 
 
 def cmd_hook(args: Any) -> int:

@@ -4231,7 +4231,7 @@ def test_filter_shortens_a_pipe_and_passes_bytes_through(tmp_path: pathlib.Path)
 def test_statusline_sums_up_the_session(tmp_path: pathlib.Path) -> None:
     store = jevlens.DirectoryStore(tmp_path)
     seen = jevlens.Lens("local", store, session="s-1/agent").see(LONG, "bash", RUN_ARGS)
-    jevlens.Lens("local", store, session="s-2").see(LONG, "bash", {"command": "x"})
+    jevlens.Lens("local", store, session="s-2").see(LONG + "\nend", "bash", {"command": "x"})
     jevlens.Lens("local", store).recall(seen.id, "1")
     share = round(100 * (1 - seen.tokens_after / seen.tokens_before))
     line = script("statusline", b'{"session_id": "s-1", "model": {}}', tmp_path).stdout.decode()
