@@ -544,8 +544,9 @@ class LocalJudge:
             view = next((item.name for item in offered if item.name == "outline"), "full")
             needed = _odds(EDITED_AT[at] if points > LOCAL["perhaps at"] else 0.0)
             return Choice(view, _spread(view, offered), needed, need=self._needed(case, blocks, points))
-        view = "base" if offered[0].name == "base" else "full"
-        return Choice(view, _spread(view, offered), _odds(_edit_odds(case)) if view == "base" else 1.0, need=())
+        first = offered[0].name  # the shape's base view, when it is on offer
+        view = first if first == "base" or case.doc.shape in ("docs", "config") else "full"
+        return Choice(view, _spread(view, offered), _odds(_edit_odds(case)) if view == first else 1.0, need=())
 
     def need(self, case: Case, blocks: Sequence[views.Block]) -> List[float]:
         """P(needed) per block: 0.9 with a sign, else 0.1."""

@@ -1803,7 +1803,7 @@ _FAILURE_RULES = (
          r"|^(?:FAIL|ERROR): \S+(?: \(|$)"  # unittest
          r"|^\s*--- FAIL: "  # go test
          r"|^---- \S.* stdout ----|^thread '[^'\n]{1,200}'.{0,40} panicked at "  # cargo test
-         r"|^\s*● \S|^ ?FAIL  ?\S+\.[a-z]+"  # jest, vitest
+         r"|^\s*● \S|^ ?FAIL  ?\S+\.[a-z]+|^\(fail\) "  # jest, vitest, bun
          r"|^\s*[0-9]{1,4}\) \S"  # mocha, rspec, phpunit
          r"|^\s*[✖✗✘×] |^\s*not ok [0-9]"  # node:test, vitest, phpunit --testdox, TAP
          r"|<<< (?:FAILURE|ERROR)!|^\S.{0,200} > .{1,200} FAILED$"  # Maven, Gradle
@@ -1830,10 +1830,12 @@ _FAILURE_RULES = (
          "FAIL\tpkg/a [build failed]", "build failed tests: none"),
 )
 # Where failures may start and runs break, for a quick search; the rules then decide.
-_FAILURE_WORDS = ("___ ", "fail: ", "error: ", " stdout ----", " panicked at ", "● ", "fail ", ") ", "✖ ", "✗ ", "✘ ", "× ",
-                  "not ok ", "<<< ", "failed", "[fail]", "***", "could not compile", "importerror while",
+_FAILURE_WORDS = ("(fail)", "___ ", "fail: ", "error: ", " stdout ----", " panicked at ", "● ", "fail ", ") ", "✖ ",
+                  "✗ ", "✘ ", "× ", "not ok ", "<<< ", "failed", "[fail]", "***", "could not compile", "importerror while",
                   "compilation error", "no tests ran", "segmentation fault", "fatal python")
 _BEFORE_MARK = 6  # source lines before pytest's `>` line: without them edits were missed, with more nothing was gained
+_FEW_FAILURES = 5  # so few are fixed one by one, from the source that the runner printed: most of a function
+_BEFORE_MARK_FEW = 24
 _FAILURE_LINES = 40  # lines of a failure that has no marked line
 _TEST_TAIL = 5
 
@@ -1845,8 +1847,11 @@ def failures(doc: Doc) -> List[Tuple[int, int]]:
     found: List[Tuple[int, int]] = []
     for start, stop in zip(starts, [*starts[1:], len(doc.lines)]):
         end = next((i for i in range(start + 1, stop) if ended(lines[i])), stop)
-        said = "--- FAIL:" in lines[start]  # go test -v prints what a test says before its verdict
-        while said and start and lines[start - 1][:1] == " ":
+        # go test -v and bun print what a test says before its verdict
+        said = " " if "--- FAIL:" in lines[start] else ""
+        bun = lines[start].startswith("(fail)")
+        least = max(found[-1][1] if found else 0, start - _FAILURE_LINES)
+        while start > least and (said and lines[start - 1][:1] == said or bun and lines[start - 1][:1] != "("):
             start -= 1
         found.append((start, end))
     return found
@@ -1869,8 +1874,9 @@ def testlog(doc: Doc, terms: Mapping[str, float] = {}) -> Optional[View]:
         return None
     keep = {*lost, *_summary_lines(doc), *range(3), *range(len(doc.lines) - _TEST_TAIL, len(doc.lines))}
     bodies: Set[str] = set()
+    before = _BEFORE_MARK if len(failed) > _FEW_FAILURES else _BEFORE_MARK_FEW
     for start, end in failed:
-        keep.update(_failure(doc, start, end, bodies))
+        keep.update(_failure(doc, start, end, bodies, before))
     return _view(doc, "testlog", keep, terms)
 
 
@@ -1880,8 +1886,11 @@ def _summary_lines(doc: Doc) -> Set[int]:
     return {line for line, text in enumerate(_once(doc, "plain", lambda: _plain(doc))) if summary(text)}
 
 
-def _failure(doc: Doc, start: int, end: int, bodies: Set[str]) -> List[int]:
-    """The lines of one failure [start, end) that are worth reading; `bodies` holds what earlier ones said."""
+def _failure(doc: Doc, start: int, end: int, bodies: Set[str], before: int) -> List[int]:
+    """The lines of one failure [start, end) that are worth reading; `bodies` holds what earlier ones said.
+
+    before: lines of source kept above a marked line.
+    """
     text = _once(doc, "plain", lambda: _plain(doc))
     folded = _library_lines(text, start, end)
     lines = [line for line in range(start + 1, end) if text[line].strip() and line not in folded]
@@ -1889,8 +1898,9 @@ def _failure(doc: Doc, start: int, end: int, bodies: Set[str]) -> List[int]:
     marked = [line for line in lines if text[line].startswith(">")]
     if marked:
         frame = pattern("frame").match
-        near = _around(marked, _BEFORE_MARK, 0).union(exact)
-        lines = [line for line in lines if line in near or frame(text[line])]
+        near = _around(marked, before, 0).union(exact)
+        lines = [line for line in lines if line in near or frame(text[line])
+                 or ": in " in text[line - 1] and frame(text[line - 1])]
     elif len(lines) > _FAILURE_LINES:
         lines = sorted({*lines[:_FAILURE_LINES], *exact})
     fresh = [line for line in lines if text[line] not in bodies or line in exact]
