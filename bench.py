@@ -87,10 +87,9 @@ SPAN = r"\s*(\d+)(?:\s*-\s*(\d+))?\s*"
 TRAINED = frozenset(
     """AssertionError AttributeError FileNotFoundError ImportError IndexError KeyError KeyboardInterrupt NameError
     ModuleNotFoundError NotImplementedError OSError PermissionError RuntimeError StopIteration SyntaxError TimeoutError
-    TypeError ValueError ZeroDivisionError RangeError ReferenceError NullPointerException IllegalArgumentException
-    IOException IllegalStateException GitHub GitLab OpenAI ChatGPT TypeScript JavaScript PostgreSQL MySQL SQLite MongoDB
-    GraphQL WebSocket OAuth2 base64 sha256 is_file is_dir setUp tearDown total_seconds toString hashCode forEach indexOf
-    innerHTML setTimeout int32 int64 uint8 uint32 uint64 float32 float64 node_modules""".split())  # fmt: skip
+    TypeError ValueError ZeroDivisionError RangeError NullPointerException IllegalArgumentException GitHub GitLab OpenAI
+    ChatGPT TypeScript JavaScript PostgreSQL MySQL SQLite MongoDB GraphQL WebSocket OAuth2 base64 sha256 setUp tearDown
+    total_seconds toString hashCode forEach indexOf innerHTML int32 int64 uint8 float32 node_modules""".split())
 
 Counts = collections.Counter  # field -> number; the fields are FIELDS, those of the corrected rules begin with c_
 FIELDS = ("n tokens sent compressed phrases phrases_kept edits first strict quote ref recalls recall"
@@ -147,6 +146,7 @@ class Call:
         """`raw` as in the row; `said` is the text before the call. Arguments that are no object count as none."""
         self.id, self.tool, self.name, self.said = raw["id"], raw["tool"], raw.get("name", raw["tool"]), said
         self.args: dict[str, Any] = raw["args"] if isinstance(raw["args"], dict) else {}
+        self.text = json.dumps(raw["args"], ensure_ascii=False)
         self.path = clean_path(self.args.get("path") or self.args.get("file_path") or self.args.get("filePath"))
         self.command = str(self.args.get("command") or self.args.get("cmd") or "")
         self.kind = kind_of(self)
@@ -220,14 +220,11 @@ class Turn:
         """`raw` as in the row; `calls` are those before it, by id, and get this turn's."""
         self.role: str = raw["role"]
         self.text: str = raw["output"] if self.role == "tool" else raw.get("text", "")
-        self.names, self.grams = names(self.text), grams(self.text)
-        self.bare = bare(self.text) if self.role == "tool" else set()
         self.calls = [Call(each, self.text) for each in raw.get("calls", [])]
         calls.update((call.id, call) for call in self.calls)
-        for each in raw.get("calls", []):
-            args = json.dumps(each["args"], ensure_ascii=False)
-            self.names |= names(args)
-            self.grams |= grams(args)
+        self.names = names(self.text).union(*(names(call.text) for call in self.calls))
+        self.grams = grams(self.text).union(*(grams(call.text) for call in self.calls))
+        self.bare = bare(self.text) if self.role == "tool" else set()
         self.call = calls.get(raw["call_id"]) if self.role == "tool" else None
         self.is_error = bool(raw.get("is_error"))
         self.compacted = self.role == "user" and bool(raw.get("compacted") or re.match(COMPACTED, self.text))
@@ -438,13 +435,11 @@ class Scorer:
     def look_back(self, call: Call) -> None:
         """Hold an edit or a recall against the last result that showed what it needs (corrected rules)."""
         recent = [entry for entry in reversed(self.open) if self.steps - entry[0] < STEPS]
-        numbers = line_numbers(call) if recent else []
-        edits = call.edits or ([(call.path, [])] if numbers else [])
-        if call.tool == "bash" and recent:
-            old = shell_old(call.command)
-            edits = [(name, old) for name in dict.fromkeys(re.findall(FILE_NAME, call.command)) if old or numbers]
-        for path, old in edits:
-            self.hold(recent, path, old, numbers)
+        numbers, old = line_numbers(call), shell_old(call.command) if call.tool == "bash" else []
+        paths = re.findall(FILE_NAME, call.command) if call.tool == "bash" else [call.path]
+        by_shell_or_number = [(path, old) for path in dict.fromkeys(paths) if old or numbers]
+        for path, lines in (call.edits or by_shell_or_number) if recent else ():
+            self.hold(recent, path, lines, numbers)
         self.recall(call)
 
     def hold(self, recent: Sequence[Open], path: str, old: list[str], numbers: list[int]) -> None:
@@ -552,10 +547,9 @@ def summary(scored: Sequence[Scored]) -> dict[str, Any]:
 def machine() -> dict[str, str]:
     """Where and on what a number was taken."""
     git = ["git", "-C", os.path.dirname(os.path.abspath(__file__)), "describe", "--always", "--dirty"]
-    try:
+    commit = ""
+    with contextlib.suppress(OSError):
         commit = subprocess.run(git, check=False, capture_output=True, text=True).stdout.strip()
-    except OSError:
-        commit = ""
     system = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
     python = f"{platform.python_implementation()} {platform.python_version()}"
     return {"machine": system, "python": python, "version": jevlens.__version__, "commit": commit or "unknown"}
@@ -573,10 +567,8 @@ def report(as_json: bool, data: dict[str, Any], tables: Sequence[Table]) -> None
     for title, head, rows in tables:
         cells = [[f"{cell:.1f}" if isinstance(cell, float) else str(cell) for cell in row] for row in (head, *rows)]
         widths = [min(40, max(map(len, column))) for column in zip(*cells)]  # a lost line may be longer
-        print(f"\n{title}")
-        for row in cells:
-            padded = [cell.rjust(width) for cell, width in zip(row, widths)]
-            print("  ".join([row[0].ljust(widths[0]), *padded[1:]]).rstrip())
+        aligned = ("  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in cells)
+        print(f"\n{title}", *aligned, sep="\n")
 
 
 def progress(share: float) -> None:
@@ -594,6 +586,7 @@ pre{overflow-x:auto;border:1px solid #8886;padding:.5rem;line-height:1.3}
 .k{color:var(--kept)}.d{opacity:.6}.n{color:var(--need);background:var(--mark);font-weight:bold}summary{cursor:pointer}
 </style><h1>Misses</h1><p><span class="k">+ sent</span> · <span class="d">- left out</span> ·
 <span class="n">! left out and used later</span></p>"""
+MARKS = {"+": "k", "-": "d", "!": "n"}  # classes of PAGE
 NEAR = 3  # lines around a marked one that a page shows; the rest of a stretch is folded into a count
 
 
@@ -601,28 +594,25 @@ def write_page(path: str, scored: Sequence[Scored]) -> None:
     """Write every result with a miss as the original with what was sent, left out and used later; one HTML file."""
     with open(path, "w", encoding="utf-8", errors="replace") as file:
         file.write(PAGE)
-        for each in scored:
-            if each.page and each.misses:
-                title = html.escape(" · ".join([each.row, each.call, *each.slices[1:]]))
-                lost = "".join(f"<li>{html.escape(f'{kind}: {what}')}" for kind, what in each.misses)
-                file.write(f"<details open><summary>{title}</summary><ul>{lost}</ul><pre>")
-                file.writelines(page_lines(each))
-                file.write("</pre></details>")
+        for each in (each for each in scored if each.page and each.misses):
+            title = html.escape(" · ".join([each.row, each.call, *each.slices[1:]]))
+            lost = "".join(f"<li>{html.escape(f'{kind}: {what}')}" for kind, what in each.misses)
+            file.write(f"<details open><summary>{title}</summary><ul>{lost}</ul><pre>{page_text(each)}</pre></details>")
 
 
-def page_lines(each: Scored) -> Iterator[str]:
+def page_text(each: Scored) -> str:
     """The lines of one result's page: those near a needed line or the edge of a stretch, and counts of the others."""
     text, kept, needed = each.page or ("", (), [])
     words = {*needed, *(word for kind, what in each.misses for word in (what.split() if "ref" in kind else [what]))}
-    sent, lines = set(kept), text.split("\n")
-    marks = ["k" if n in sent else "n" if any(w in line or line.strip() in w for w in words if line.strip()) else "d"
-             for n, line in enumerate(lines, 1)]  # fmt: skip
-    dull = [mark != "n" and len(set(marks[max(0, n - NEAR) : n + NEAR + 1])) == 1 for n, mark in enumerate(marks)]
-    for folded, numbers in itertools.groupby(range(len(lines)), dull.__getitem__):
-        if folded:
-            yield f"⋯ {len(list(numbers))} more\n"
-        for n in numbers:
-            yield f'<span class="{marks[n]}">{"+-!"["kdn".index(marks[n])]} {n + 1:5} {html.escape(lines[n])}</span>\n'
+    lines, sent = text.split("\n"), set(kept)
+    used = [any(word in line or line.strip() in word for word in words) and bool(line.strip()) for line in lines]
+    marks = "".join("+" if n in sent else "!" if use else "-" for n, use in enumerate(used, 1))
+    dull = [marks[n] != "!" and len(set(marks[max(0, n - NEAR) : n + NEAR + 1])) == 1 for n in range(len(lines))]
+    out = []
+    for folded, group in itertools.groupby(range(len(lines)), dull.__getitem__):
+        rows = [f'<span class="{MARKS[marks[n]]}">{marks[n]} {n + 1:5} {html.escape(lines[n])}</span>' for n in group]
+        out += [f"⋯ {len(rows)} more"] if folded else rows
+    return "\n".join(out)
 
 
 # ---------------------------------------------------------------- outputs, trajectories, sessions, sweep, speed
@@ -647,13 +637,13 @@ def settings_of(changes: dict[str, str]) -> jevlens.Settings:
     fields: dict[str, Any] = {}
     jevlens.LOCAL.update(_LOCAL)
     for name, value in changes.items():
-        kind: Any = type(getattr(jevlens.Settings, name, None))
-        if name not in jevlens.LOCAL and kind not in (bool, int, float, str):
-            raise BenchError(f"--set {name}: neither a setting nor a constant of the local judge")
+        default = getattr(jevlens.Settings, name, None)
         if name in jevlens.LOCAL:
             jevlens.LOCAL[name] = float(value)
+        elif isinstance(default, (bool, int, float, str)):
+            fields[name] = value in ("1", "True", "true") if isinstance(default, bool) else type(default)(value)
         else:
-            fields[name] = value in ("1", "True", "true") if kind is bool else kind(value)
+            raise BenchError(f"--set {name}: neither a setting nor a constant of the local judge")
     return dataclasses.replace(jevlens.Settings(), **fields)
 
 
@@ -704,7 +694,7 @@ def print_scores(args: argparse.Namespace, all_scored: list[list[Scored]], **mor
     order = sorted({name for each in first for name in each.slices}, key=lambda key: (key != "all", ":" in key, key))
     slices = {name: summary([each for each in first if name in each.slices]) for name in order}
     times = sorted(each.ms for each in first) or [0.0]
-    ms = {"median": times[len(times) // 2], "p95": times[int(len(times) * 0.95)], "max": times[-1]}
+    ms = {name: times[int(len(times) * at)] for name, at in (("median", 0.5), ("p95", 0.95), ("p99", 0.99))}
     shown = [name for name in results[args.engines[0]] if name not in ("counts", "ci95")]
     counted = ("n", "compressed", "tokens", "edits", "c_edits")
     tables: list[Table] = [
@@ -780,8 +770,7 @@ def cmd_trajectories(argv: Sequence[str]) -> None:
 def session_paths(path: str) -> list[str]:
     """The path of a file; below a folder what may hold sessions, by name; a folder of event files is one."""
     out = [path] if os.path.isfile(path) else []
-    for folder, folders, files in os.walk(path):
-        folders.sort()
+    for folder, _, files in sorted(os.walk(path)):
         found = [name for name in sorted(files) if name.endswith((".json", ".jsonl", ".traj", ".gz"))]
         events = any(name.startswith("event-") for name in files)
         out += [folder] if events else [os.path.join(folder, name) for name in found]
@@ -893,9 +882,9 @@ def needle_test(cases: Sequence[tuple[str, str, str, str, list[str]]], args: arg
             sent = new_engine(engine, args).send(turn, task, task)
             ms, kept = (time.perf_counter() - start) * 1000, sum(needle in sent.text for needle in needles)
             saved = 100 - 100 * tokens(sent.text) / row["tokens"]
-            cells = {"sent": tokens(sent.text), "view": sent.view, "ms": ms, "saved %": saved}
-            cells = cells if engine == args.engines[0] else {}
-            cells.update({"safe %": saved if kept == len(needles) else 0.0, "needles": f"{kept}/{len(needles)}"})
+            cells = {"safe %": saved if kept == len(needles) else 0.0, "needles": f"{kept}/{len(needles)}"}
+            if engine == args.engines[0]:
+                cells = {"sent": tokens(sent.text), "view": sent.view, "ms": ms, "saved %": saved, **cells}
             row.update((f"{engine} {key}", cell) for key, cell in cells.items())
         rows.append(row)
     mean = {key: sum(row[key] for row in rows) / len(rows) for key in rows[0] if "%" in key}
