@@ -62,9 +62,8 @@ NAME_FORM = r"[a-z][A-Z]|[A-Za-z0-9]_|_[A-Za-z0-9]|\d"  # camelCase, an undersco
 NUMBER = r"\s*\d+(?:→|\t|: |│ ?|:)"  # a line number that a tool put before a line
 NUMBERED = r"(?m)^[ \t]*{}(?:→|\t|: |│ ?|:)(.*)$"
 COMPACTED = (  # how the summary begins that a host puts in the place of the conversation
-    r"(?i)\s*(?:<summary>|This session is being continued from a previous conversation"
-    r"|The conversation history before this point was compacted"
-    r"|\[?(?:Context|Conversation) (?:was |has been )?(?:compacted|summarized))")  # fmt: skip
+    r"(?i)\s*(?:<summary>|This session is being continued from a previous conversation|The conversation history before"
+    r" this point was compacted|\[?(?:Context|Conversation) (?:was |has been )?(?:compacted|summarized))")  # fmt: skip
 PATCHED = r"\*\*\* (?:Update|Delete) File: (.+)|--- (?:a/)?(\S+)"
 CODE_FILE = r"\.(?:js|mjs|cjs|ts|tsx|jsx|py|go|rs|java|kt|rb|php|c|h|cc|cpp|hpp|cs|swift|scala|sh|lua|sql|ex|exs)$"
 PROSE_FILE = r"\.(?:md|txt|rst|adoc)$"
@@ -73,8 +72,7 @@ COMMAND_KINDS = {  # first match wins: a display of a test file is a display
     "search": r"\b(rg|grep|ag|git grep)\b",
     "test": r"\b(pytest|go test|npm (run )?test|vitest|jest|cargo test|mvn|gradle|unittest|bun test|mocha)\b",
     "git": r"\bgit (diff|log|show|status|blame)\b",
-    "listing": r"\b(ls|find|tree|fd)\b",
-}
+    "listing": r"\b(ls|find|tree|fd)\b"}  # fmt: skip
 WRITES = r"\b(?:sed|perl)\s+(?:-\S+\s+)*-\w*i|write_text\(|\.write\(|writelines\(|open\([^)\n]{1,200}['\"][wa]"
 QUOTED = r"(?s)'''(.+?)'''|\"\"\"(.+?)\"\"\"|'((?:\\.|[^'\\\n])+)'|\"((?:\\.|[^\"\\\n])+)\""
 SED_PART = r"\bs([/|#,@])((?:\\.|(?!\1)[^\n])+)\1"
@@ -85,11 +83,10 @@ RECALLED = r"\brecall\s+(\S+)"
 SPAN = r"\s*(\d+)(?:\s*-\s*(\d+))?\s*"
 # Names that an agent would write without having read them here: builtin exceptions, products, common methods.
 TRAINED = frozenset(
-    """AssertionError AttributeError FileNotFoundError ImportError IndexError KeyError KeyboardInterrupt NameError
-    ModuleNotFoundError NotImplementedError OSError PermissionError RuntimeError StopIteration SyntaxError TimeoutError
-    TypeError ValueError ZeroDivisionError RangeError NullPointerException IllegalArgumentException GitHub GitLab OpenAI
-    ChatGPT TypeScript JavaScript PostgreSQL MySQL SQLite MongoDB GraphQL WebSocket OAuth2 base64 sha256 setUp tearDown
-    total_seconds toString hashCode forEach indexOf innerHTML int32 int64 uint8 float32 node_modules""".split())
+    """AssertionError AttributeError FileNotFoundError ImportError IndexError KeyError NameError OSError
+    ModuleNotFoundError NotImplementedError PermissionError RuntimeError StopIteration SyntaxError TypeError
+    ValueError ZeroDivisionError RangeError NullPointerException IllegalArgumentException GitHub OpenAI TypeScript
+    JavaScript PostgreSQL SQLite GraphQL WebSocket base64 sha256 total_seconds toString hashCode setUp""".split())
 
 Counts = collections.Counter  # field -> number; the fields are FIELDS, those of the corrected rules begin with c_
 FIELDS = ("n tokens sent compressed phrases phrases_kept edits first strict quote ref recalls recall"
@@ -248,25 +245,20 @@ class Sent(NamedTuple):
     reason: str = ""
 
 
-BASELINES: dict[str, Callable[[str], str]] = {  # `headtail`: the first and last 5,000 characters, as most agents clip
-    "full": lambda text: text,
-    "headtail": lambda text: text if len(text) <= 10_000 else f"{text[:5000]}\n… elided …\n{text[-5000:]}",
-}
-
-
 class Engine:
     """What sends the results of one session; this one, a baseline that sees large results only and has no memory."""
 
     sees_all = False  # whether small results and the agent's own edits pass it too
 
     def __init__(self, name: str = "full") -> None:
-        """One of BASELINES."""
+        """`full`, or `headtail`: the first and the last 5,000 characters, as most agents clip."""
         self.name = name
 
     def send(self, turn: Turn, task: str, latest: str) -> Sent:
         """What the model gets for the result of `turn`."""
-        text = BASELINES[self.name](turn.text)
-        return Sent(text, "full" if text == turn.text else self.name)
+        if self.name == "full" or len(turn.text) <= 10_000:
+            return Sent(turn.text, "full")
+        return Sent(f"{turn.text[:5000]}\n… elided …\n{turn.text[-5000:]}", self.name)
 
     def forget(self) -> None:
         """What was sent so far has left the model's context."""
@@ -427,10 +419,9 @@ class Scorer:
             scored.miss("quote", lost[0], "quote")
         only = set().union(*(each.names for each in later)) & turn.names - self.known.names - names(text)
         untrained = sorted(name for name in only if not trained(name))
-        if untrained:
-            scored.miss("ref", " ".join(untrained[:6]), "ref", "c_ref")
-        elif only:
-            scored.miss("ref, known from training", " ".join(sorted(only)[:6]), "ref")
+        if only:
+            kind, fields = ("ref", ["ref", "c_ref"]) if untrained else ("ref, known from training", ["ref"])
+            scored.miss(kind, " ".join((untrained or sorted(only))[:6]), *fields)
 
     def look_back(self, call: Call) -> None:
         """Hold an edit or a recall against the last result that showed what it needs (corrected rules)."""
@@ -581,8 +572,7 @@ def progress(share: float) -> None:
 PAGE = """<!doctype html><meta charset="utf-8"><title>Misses</title><style>
 :root{color-scheme:light dark;--kept:#1a7f37;--need:#b35900;--mark:#fff1c2}
 @media(prefers-color-scheme:dark){:root{--kept:#57c26f;--need:#ffb259;--mark:#4a3a10}}
-body{font:14px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem}
-pre{overflow-x:auto;border:1px solid #8886;padding:.5rem;line-height:1.3}
+body{font:14px/1.5 system-ui,sans-serif;margin:2rem}pre{overflow-x:auto;border:1px solid #8886;padding:.5rem}
 .k{color:var(--kept)}.d{opacity:.6}.n{color:var(--need);background:var(--mark);font-weight:bold}summary{cursor:pointer}
 </style><h1>Misses</h1><p><span class="k">+ sent</span> · <span class="d">- left out</span> ·
 <span class="n">! left out and used later</span></p>"""
@@ -623,7 +613,8 @@ _LOCAL = dict(jevlens.LOCAL)  # the local judge's table as it was before any cha
 
 def new_engine(name: str, args: argparse.Namespace) -> Engine:
     """An engine for one session."""
-    return Engine(name) if name in BASELINES else Product(judge_of(name), args.gutter, settings_of(args.settings))
+    lens = name not in ("full", "headtail")
+    return Product(judge_of(name), args.gutter, settings_of(args.settings)) if lens else Engine(name)
 
 
 @functools.lru_cache(maxsize=None)
@@ -647,15 +638,11 @@ def settings_of(changes: dict[str, str]) -> jevlens.Settings:
     return dataclasses.replace(jevlens.Settings(), **fields)
 
 
-def half_of(group: str) -> str:
-    """`A` or `B`, by the first hexadecimal digit of the group's SHA-256."""
-    return "A" if hashlib.sha256(group.encode("utf-8", "surrogatepass")).hexdigest()[0] < "8" else "B"
-
-
 def score_line(args: argparse.Namespace, line: bytes) -> list[list[Scored]]:
     """Per engine of the options, the scored results of the session on a line of JSON."""
     row = json.loads(line)
-    if args.half and half_of(row.get("group", "")) != args.half:
+    digit = hashlib.sha256(row.get("group", "").encode("utf-8", "surrogatepass")).hexdigest()[0]
+    if args.half and args.half != ("A" if digit < "8" else "B"):
         return [[] for _ in args.engines]
     turns, skip = prepare(row), (row.get("seen_in_dev") or ()) if args.fresh else ()
     return [Scorer(row, turns, new_engine(name, args), bool(args.html)).run(skip) for name in args.engines]
@@ -702,8 +689,7 @@ def print_scores(args: argparse.Namespace, all_scored: list[list[Scored]], **mor
          [headline(name, results) for name in shown if not name.startswith("c_")]),
         ("slices (c_: corrected rules)", ["", *counted, *shown],
          [[name, *(of["counts"][k] for k in counted), *(of[k] for k in shown)] for name, of in slices.items()]),
-        ("ms per large result", ["", "ms"], list(ms.items())),
-    ]  # fmt: skip
+        ("ms per large result", ["", "ms"], list(ms.items()))]  # fmt: skip
     misses = [[kind, each.row, each.call, *each.slices[1:], lost] for each in first for kind, lost in each.misses]
     if args.worst:
         tables.append(("misses", "miss row call kind agent view shape reason lost".split(), misses))
@@ -737,11 +723,10 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--no-baselines": {"action": "store_true", "help": "the lens alone: half the time"},
     "--every": {"type": int, "default": 1, "metavar": "N", "help": "every Nth row only"},
     "--offset": {"type": int, "default": 0},
-    "--half": {"choices": ("A", "B"), "default": "", "help": "one half of the groups"},
+    "--half": {"choices": ("A", "B"), "default": "", "help": "half of the groups, by the first digit of their SHA-256"},
     "--fresh": {"action": "store_true", "help": "without the results that rows mark as seen_in_dev"},
     "--tuned": {"type": int, "default": 3, "metavar": "N", "help": "the first N conversations are reported apart"},
-    "--grid": {"action": "store_true", "help": "all combinations, not one setting at a time"},
-}
+    "--grid": {"action": "store_true", "help": "all combinations, , not one setting at a time"}}  # fmt: skip
 ENGINE = ("--judge", "--gutter", "--set", "--json", "--no-baselines")
 SCORES = (*ENGINE, "--jobs", "--worst", "--html")
 ROWS = ("--every", "--offset", "--half", "--fresh")
@@ -772,8 +757,8 @@ def session_paths(path: str) -> list[str]:
     out = [path] if os.path.isfile(path) else []
     for folder, _, files in sorted(os.walk(path)):
         found = [name for name in sorted(files) if name.endswith((".json", ".jsonl", ".traj", ".gz"))]
-        events = any(name.startswith("event-") for name in files)
-        out += [folder] if events else [os.path.join(folder, name) for name in found]
+        events = [folder] if any(name.startswith("event-") for name in files) else []
+        out += events or [os.path.join(folder, name) for name in found]
     return out
 
 
@@ -821,8 +806,7 @@ def cmd_sweep(argv: Sequence[str]) -> None:
     """one setting at a time, each merged into the best so far, or a grid; --set NAME=VALUE,VALUE"""
     args = parsed("sweep", cmd_sweep.__doc__, argv, "files", "--grid", "--judge", "--set", "--jobs", "--json", *ROWS)
     choices = [[(name, value) for value in values.split(",")] for name, values in args.settings.items()]
-    args.engines = args.engines[:1]
-    args.jobs = 1 if args.judge == "jev" else args.jobs  # one process remembers what Jev answered
+    args.engines, args.jobs = args.engines[:1], 1 if args.judge == "jev" else args.jobs  # one process remembers Jev's
     head = ["", "saved", "edit", "strict", "quote", "ref", "phrases", "objective", "strict_objective", "kept"]
     rows: list[list[Any]] = []
 
@@ -850,8 +834,7 @@ SAMPLES = {
     "search": ("grep -rn part src", "src/mod_{1}.py:{0}:    part = parts[{0}]", "src/mod_7.py:901:    odd_part = 0"),
     "listing": ("find . -type f", "./src/pack_{1}/mod_{0}.py", "./src/pack_7/odd_part.py"),
     "json": ("cat rows.json", '  {{"id": {0}, "name": "part {0}"}},', '  {"id": -1, "name": "odd_part"},'),
-    "prose": ("NOTES.md", "Point {0} of the notes tells what was done about part {1}.", "The odd_part was left out."),
-}
+    "prose": ("NOTES.md", "Point {0} of the notes tells what was done about part {1}.", "The odd_part was left out.")}
 
 
 def call_of(what: str) -> Call:
@@ -915,8 +898,8 @@ def cmd_short(argv: Sequence[str]) -> None:
 
 SIZES = (10_000, 100_000, 1_000_000, 4_000_000, 10_000_000, 40_000_000)  # characters
 STARTS = 9  # rounds of process starts, one of each kind in turn, of which the median counts
-HOOKED = json.dumps({"hook_event_name": "PostToolUse", "session_id": "s", "tool_name": "Bash",
-                     "tool_input": {"command": "ls"}, "tool_response": {"stdout": "a.py"}}).encode()  # fmt: skip
+HOOKED = b'{"hook_event_name": "PostToolUse", "session_id": "s", "tool_name": "Bash", "tool_response": {"stdout": "a"}}'
+
 
 def median_ms(job: Callable[[], object], repeats: int = 9) -> float:
     """The median time of a job."""
@@ -957,8 +940,7 @@ def cmd_speed(argv: Sequence[str]) -> None:
         text, repeats = sample(kind, size), 9 if size < 1_000_000 else 3 if size < 4_000_000 else 1
         ms, once = median_ms(seeing(kind, text), repeats), median_ms(functools.partial(re.findall, NAME, text), repeats)
         rows.append([kind, f"{size / 1e6:g} MB", ms, ms / (size / 1e6), ms / once])
-    one = median_ms(seeing("json", "x" * SIZES[-1]), 1)
-    rows.append(["one line", f"{SIZES[-1] / 1e6:g} MB", one, one / (SIZES[-1] / 1e6), ""])
+    rows.append(["one line", "40 MB", one := median_ms(seeing("json", "x" * 40_000_000), 1), one / 40, ""])
     text = sample("test", 10_000_000)
     tracemalloc.start()
     seeing("test", text)()
@@ -968,8 +950,7 @@ def cmd_speed(argv: Sequence[str]) -> None:
     tables: list[Table] = [
         ("time of a view", ["", "size", "ms", "ms per MB", "in identifier passes"], rows),
         ("peak memory (test log, the input counted)", ["", "MB", "x input", "bytes a line beyond 8 x input"], memory),
-        ("process start to finish", ["", "ms", "x bare", "ms above bare"], begun),
-    ]
+        ("process start to finish", ["", "ms", "x bare", "ms above bare"], begun)]  # fmt: skip
     report(args.json, {title: [dict(zip(head, row)) for row in rows] for title, head, rows in tables}, tables)
 
 
@@ -1109,7 +1090,7 @@ def replay_line(line: bytes) -> dict[tuple[str, bool], Counts[str]]:
     return {(policy, judged): Replay(row, turns, policy, judged).run() for policy, judged in ways}
 
 
-def cmd_distil(argv: Sequence[str]) -> int:
+def cmd_distil(argv: Sequence[str]) -> None:
     """what distilling finished runs, checkpoints and the ledger keep out of later turns, cost, and harm"""
     args = parsed("distil", cmd_distil.__doc__, argv, "files", "--every", "--offset", "--json")
     totals: dict[tuple[str, bool], Counts[str]] = collections.defaultdict(Counts)
@@ -1128,7 +1109,6 @@ def cmd_distil(argv: Sequence[str]) -> int:
     data = {"distil": [dict(zip(head, row)) for row in rows]}
     title = "tokens left out of all calls, cost saved, sessions that cost more, later turns and harm to them"
     report(args.json, data, [(title, head, rows)])
-    return 0
 
 VIEW_BYTES = (4_096, 8_192, 32_768)  # the seed's default, half of it, and the most that its settings allow
 OLD = 10  # turns: what an agent takes over from further back than this may be gone from its context
@@ -1250,7 +1230,7 @@ def share_rows(label: str, parts: Sequence[dict[tuple[str, int], list[float]]]) 
     return out
 
 
-def cmd_dialogues(argv: Sequence[str]) -> int:
+def cmd_dialogues(argv: Sequence[str]) -> None:
     """evidence found in long conversations, or, for recorded sessions, what an agent takes from far back"""
     args = parsed("dialogues", cmd_dialogues.__doc__, argv, "files", "--tuned", "--every", "--json")
     rows = [json.loads(line) for line in read_lines(args.files, max(1, args.every), 0)]
@@ -1264,7 +1244,6 @@ def cmd_dialogues(argv: Sequence[str]) -> int:
     if taken:
         tables += [("Taken from far back, % held by the view", head, share_rows("sessions", taken))]
     report(args.json, {title: [dict(zip(head, row)) for row in cells] for title, _, cells in tables}, tables)
-    return 0
 
 
 # ---------------------------------------------------------------- command line
