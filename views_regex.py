@@ -1588,8 +1588,6 @@ _VIEW_RULES = (
     Rule("passing-row", r"^\s*(?:✔|✓|√|ok\b|--- PASS|PASS\b)|\bPASSED\b|\.\.\. ok$|\b0 (?:errors?|fail)",
          "tests/test_a.py::test_error PASSED  [ 3%]", "FAILED tests/test_a.py::test_x"),
     Rule("ansi", r"\x1b\[[0-9;]{0,20}m", "\x1b[31mred\x1b[39m", "[31m"),
-    Rule("heading", r"^(?: {0,3}#{1,6} |[A-Z][A-Z0-9 ]{3,60}:?$|\*\*[^*\n]{2,80}\*\*:?$"
-         r"|[0-9]{1,2}(?:\.[0-9]{1,2})*\.? +[A-Z])", "## Version 8.4.2", "#include <stdio.h>"),
     Rule("underline", r"^(?:={3,}|-{3,}|~{3,})\s*$", "=======", "== a =="),
     Rule("match-row", r"^(?P<path>[^\s:][^:\n]{0,300}?)([:-])[0-9]{1,7}\2", "a/b.py:12:x = 1", "a b c"),
     # what differs between two lines of one kind: numbers, hashes, paths, URLs, quotations
@@ -1692,15 +1690,12 @@ def outline(doc: Doc, terms: Mapping[str, float] = {}) -> Optional[View]:
 
 
 def _heading_lines(doc: Doc) -> Set[int]:
-    """The headings of a text, each with the first line below it that says something."""
-    lines = [*doc.bare, ""]
-    heading, underline = pattern("heading").match, pattern("underline").match
+    """The first line of each section, with the first line below it that says something."""
     chosen: Set[int] = set()
-    for line in range(len(lines) - 1):
-        under = bool(underline(lines[line + 1])) and bool(lines[line].strip())
-        if under or heading(lines[line]):
-            below = range(line + 1 + under, min(line + 5, len(lines)))
-            chosen.update((line, next((at for at in below if lines[at].strip()), line)))
+    for block in doc.blocks():
+        below = range(block.start + 1, min(block.start + 5, block.end))
+        said = (at for at in below if len(set(doc.bare[at].strip())) > 1)  # neither blank nor an underline
+        chosen.update((block.start, next(said, block.start)))
     return chosen
 
 
@@ -1799,16 +1794,12 @@ def _two_ends(doc: Doc, name: str, spare: int) -> Optional[View]:
 # What a failing test looks like in the print of its runner: the line that opens it, and a line that does not belong to
 # it any more (another failure also ends it). One alternative a runner family, so that a runner is one line, no branch.
 _FAILURE_RULES = (
-    Rule("failure-start", r"^_{3,} \S.* _{3,}$"  # pytest
-         r"|^(?:FAIL|ERROR): \S+(?: \(|$)"  # unittest
-         r"|^\s*--- FAIL: "  # go test
+    Rule("failure-start", r"^_{3,} \S.* _{3,}$|^(?:FAIL|ERROR): \S+(?: \(|$)|^\s*--- FAIL: "  # pytest, unittest, go test
          r"|^---- \S.* stdout ----|^thread '[^'\n]{1,200}'.{0,40} panicked at "  # cargo test
-         r"|^\s*● \S|^ ?FAIL  ?\S+\.[a-z]+|^\(fail\) "  # jest, vitest, bun
-         r"|^\s*[0-9]{1,4}\) \S"  # mocha, rspec, phpunit
+         r"|^\s*● \S|^ ?FAIL  ?\S+\.[a-z]+|^\(fail\) |^\s*[0-9]{1,4}\) \S"  # jest, vitest, bun; mocha, rspec, phpunit
          r"|^\s*[✖✗✘×] |^\s*not ok [0-9]"  # node:test, vitest, phpunit --testdox, TAP
          r"|<<< (?:FAILURE|ERROR)!|^\S.{0,200} > .{1,200} FAILED$"  # Maven, Gradle
-         r"|^\s*Failed \S.*\[[<0-9]|\[FAIL\]$"  # dotnet
-         r"|\*\*\*(?:Failed|Exception|Timeout|Not Run)",  # ctest
+         r"|^\s*Failed \S.*\[[<0-9]|\[FAIL\]$|\*\*\*(?:Failed|Exception|Timeout|Not Run)",  # dotnet; ctest
          "--- FAIL: TestParse (0.00s)", "FAILED (failures=1)"),
     Rule("failure-end", r"^=+ \S.*=$|^={50,}$|^Ran [0-9]+ test|^\s*--- (?:PASS|SKIP): |^=== (?:RUN|CONT|PAUSE)"
          r"|^(?:FAIL|ok|\?)\s+\S+\s|^(?:FAIL|PASS|failures:)$|^test result: |^(?:PASS |Snapshots: )|^⎯{5,}$"
@@ -1945,6 +1936,7 @@ _BASE_RULES = (
     Rule("message-code", r"\b[A-Z]{1,7}[0-9]{2,5}\b|\[-W[a-z0-9=+-]+\]|\[[a-z][a-z-]{2,40}\]$"
          r"|(?<=  )[@a-z][a-z/-]{1,60}-[a-z-]{2,60}$", "x.py:1:1: D205 blank line", "error: bad thing"),
     Rule("source-quote", r"^\s*(?:-->|:::|\||=|\^|[0-9]+ +\|)", " 12 |   let x = 1;", "a | b"),
+    # what diffs and commits begin with; classify and blocks read them too
     Rule("diff-file", r"^(?:diff --git |Index: |\*\*\* (?:Add|Update|Delete) File: )", "diff --git a/x b/x", "--- a/x"),
     Rule("diff-head", r"^(?:index [0-9a-f]|--- |\+\+\+ |(?:new|deleted) file|rename |similarity |Binary |old m|new m)",
          "+++ b/x.py", "++ x"),
@@ -1968,7 +1960,7 @@ _FILES_ONCE = 40  # files that a build names once each: more are a list that nob
 _PER_TERM = 2  # rows of a search that each case term shows, so that one frequent word does not crowd out the others
 _HITS = 400  # hits of a term among which its best are looked for
 _BUILD_TAIL = 20  # the last lines of an install or build say how it ended
-_BLOCK_LINES = 40
+_BLOCK_LINES = 40  # of a diagnostic
 _FEW_VALUES = 12  # different values of a JSON key that make it a kind, not a content
 _HEADER_LINES = 5  # of a file in a diff
 
@@ -2067,28 +2059,23 @@ def _base_search(doc: Doc, terms: Mapping[str, float]) -> Set[int]:
 
 def _base_diff(doc: Doc, terms: Mapping[str, float]) -> Set[int]:
     """File and hunk headers, changed declarations, and whole hunks by their case terms and those of their file."""
-    opens, head, hunk = pattern("diff-file").match, pattern("diff-head").match, pattern("hunk").match
     declared = pattern("declaration").match
     scores = list(_scores(doc, terms))
-    keep: Set[int] = set()
-    starts: List[int] = []
-    files: List[int] = []
-    for line, text in enumerate(doc.lines):
-        if opens(text):
-            files.append(line)
-        elif hunk(text):
-            starts.append(line)
-            scores[line] += scores[files[-1]] if files else 0.0
-        elif text[:1] in ("+", "-") and declared(text[:_FAR]) or not starts and not head(text):
-            keep.add(line)
-    keep.update((*starts, *files))
-    stops = sorted([*starts, *files, len(doc.lines)])
-    hunks = [(start, stops[bisect_right(stops, start)]) for start in starts]
-    spent = sum(_size(doc, line, line + 1) for line in keep) / (len(doc.text) or 1)
+    keep = {i for i, text in enumerate(doc.lines) if text[:1] in ("+", "-") and declared(text[:_FAR])}
+    hunks: Dict[Tuple[int, int], int] = {}  # range: first line of its file
+    opened = 0
+    for block in doc.blocks():
+        keep.update((block.start,) if opened or hunks or keep else range(block.start + 1))
+        if block.kind == "hunk":
+            scores[block.start] += scores[opened]
+            hunks[block.start, block.end] = opened
+        else:
+            opened = block.start
     share = _SHARES["diff"][2]
-    chosen = _best(doc, scores, max(share - spent, share / 3), hunks, 0.0)
-    for first in files:
-        keep.update(range(first, first + _HEADER_LINES) if first + _HEADER_LINES in chosen else ())
+    spent = sum(_size(doc, line, line + 1) for line in keep) / (len(doc.text) or 1)
+    chosen = _best(doc, scores, max(share - spent, share / 3), list(hunks), 0.0)
+    for (start, _), first in hunks.items():  # a hunk is read, and applied, with the header of its file
+        keep.update(range(first, min(start, first + _HEADER_LINES)) if start in chosen else ())
     return keep | chosen
 
 
@@ -2114,35 +2101,21 @@ def _base_json(doc: Doc, terms: Mapping[str, float]) -> Set[int]:
     for rows in values.values():
         if len(rows) <= _FEW_VALUES and sum(map(len, rows.values())) >= 4 * len(rows):
             keep.update(lines[0] for lines in rows.values())
-    scores = _scores(doc, terms)
-    level = [len(text) - len(text.lstrip()) if text.strip() else _FAR for text in doc.lines]
-    records = {_record(doc, level, line) for line, score in enumerate(scores) if score}
-    keep.update(range(*_record(doc, level, min(1, len(level) - 1))))
-    return keep | (_best(doc, scores, _SHARES["json"][2], sorted(records)) if records else set())
-
-
-def _record(doc: Doc, level: Sequence[int], line: int) -> Tuple[int, int]:
-    """The object or array around a line when it has at most 40 lines, else the line alone, as a range [start, end)."""
-    depth = level[line] - (0 if doc.lines[line].strip()[-1:] in ("{", "[") else 1)
-    start = line
-    while start > 0 and level[start] > depth and line - start <= _BLOCK_LINES:
-        start -= 1
-    end = line + 1
-    while end < len(level) and level[end] > depth and end - start <= _BLOCK_LINES:
-        end += 1
-    return (start, min(end + 1, len(level))) if 0 < start and end - start < _BLOCK_LINES else (line, line + 1)
+    records = [(unit.start, unit.end) for unit in doc.units() if unit.end - unit.start <= UNIT_LINES]
+    keep.update(line for start, end in records[:2] for line in range(start, end))
+    inside = {line for start, end in records for line in range(start, end)}
+    alone = ((line, line + 1) for line in range(len(doc.lines)) if line not in inside)
+    return keep | _best(doc, _scores(doc, terms), _SHARES["json"][2], [*records, *alone])
 
 
 def _base_git_log(doc: Doc, terms: Mapping[str, float]) -> Set[int]:
     """Hash and subject of each commit, and whole commits of term hits."""
-    commit = pattern("commit").match
-    starts = [line for line, text in enumerate(doc.lines) if commit(text)]
-    if len(starts) < 2 or len(starts) > len(doc.lines) / 4:
+    commits = [(block.start, block.end) for block in doc.blocks()]
+    if len(commits) > len(doc.lines) / 4:
         return _by_shares(doc, terms, "other")
-    commits = list(zip(starts, [*starts[1:], len(doc.lines)]))
-    subjects = {line for start, end in commits for line in
-                [line for line in range(start, min(end, start + 12)) if doc.lines[line].startswith("    ")][:1]}
-    return subjects.union(starts) | _best(doc, _scores(doc, terms), _SHARES["git-log"][2], commits)
+    said = {line for start, end in commits for line in
+            [line for line in range(start, min(end, start + 12)) if doc.lines[line].startswith("    ")][:1]}
+    return said | {start for start, _ in commits} | _best(doc, _scores(doc, terms), _SHARES["git-log"][2], commits)
 
 
 def _base_table(doc: Doc, terms: Mapping[str, float]) -> Set[int]:
