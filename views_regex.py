@@ -631,7 +631,11 @@ def classify(
         return "listing", "tree"
     shape = _content_shape(sample, name == "grep")
     if shape not in ("diff", "search", "filelist", "json", "test"):
-        shape = "report" if pattern("report-tool").match(name) else "web" if pattern("web-tool").match(name) else shape
+        # a recorded call may come without its tool's name: what it was asked with tells as well
+        asked = set(args or {}) if name == "other" else set()
+        report = bool(pattern("report-tool").match(name)) or "prompt" in asked
+        web = bool(pattern("web-tool").match(name)) or bool(asked.intersection(("url", "query")))
+        shape = "report" if report else "web" if web else shape
     return _KIND_OF_SHAPE.get(shape or "other", "command"), shape or "other"
 
 
