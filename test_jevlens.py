@@ -3996,7 +3996,8 @@ def test_what_the_session_has_never_includes_the_first_and_the_last_line_with_te
 
 
 def test_a_session_goes_on_in_a_later_process(tmp_path: pathlib.Path) -> None:
-    jevlens.Lens("local", tmp_path, session="a/../b").see(LONG, "read", {"path": "a.log"})
+    whole = jevlens.Settings(disabled=True)
+    jevlens.Lens("local", tmp_path, whole, session="a/../b").see(LONG, "read", {"path": "a.log"})
     with open(next((tmp_path / "sessions").iterdir()), "ab") as journal:
         journal.write(b'{"see": [1, 2]}\n{"see": "x"}\n{"torn')
     known = jevlens.Lens("local", tmp_path, session="a/../b").see(LONG, "bash", RUN_ARGS).text
