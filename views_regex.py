@@ -265,7 +265,8 @@ def numbering(lines: Sequence[str], shown: Sequence[Shown] = ()) -> Numbering:
             starts_list.append(starts_list[-1] + ((item.last or 0) - item.first + 1))
         firsts = tuple(item.first for item in shown)
         if starts_list == sorted(set(starts_list)) and starts_list[-1] < len(lines) and _rising(starts_list, firsts):
-            return Numbering("file", (0, *starts_list), (0, *firsts)) if head else Numbering("file", tuple(starts_list), firsts)
+            zero = (0,) * bool(head)
+            return Numbering("file", (*zero, *starts_list), (*zero, *firsts))
     return Numbering("output")
 
 
@@ -417,8 +418,8 @@ def _shown(tool: str, args: Mapping[str, Any], command: str) -> List[Shown]:
 _EXTENSIONS = (
     "python py pyi pyx", "js js mjs cjs jsx ts mts cts tsx vue svelte", "go go", "rust rs", "java java groovy dart",
     "kotlin kt kts", "c c h cc cpp cxx hpp hh cu cuh m mm", "csharp cs", "swift swift", "scala scala", "php php",
-    "css css scss less", "bash sh bash zsh ps1 psm1", "ruby rb rake rakefile gemfile", "lua lua", "elixir ex exs", "sql sql",
-    "docs md mdx txt rst adoc license readme changelog", "table csv tsv jsonl ndjson", "log log",
+    "css css scss less", "bash sh bash zsh ps1 psm1", "ruby rb rake rakefile gemfile", "lua lua", "elixir ex exs",
+    "sql sql", "docs md mdx txt rst adoc license readme changelog", "table csv tsv jsonl ndjson", "log log",
     "config json jsonc json5 xml yaml yml toml ini cfg conf lock env properties plist gradle tf makefile dockerfile "
     "justfile gitignore",
 )
@@ -429,46 +430,36 @@ _WIDTH = 400  # characters of a line that are looked at
 _KIND_RULES = (
     # what hosts print before an output: codex, Claude Code, opencode, OpenHands, SWE-agent, mini-swe-agent
     Rule("host-header", r"^(?:Chunk ID: |Wall time: |Process (?:exited|running) with|Original token count: "
-         r"|Exit code:? \d"
-         r"|Total output lines: |Output:$|<(?:path|type|file|returncode|output)>|<content>$|\[File: |<<<<< "
-         r"|Here's the result of running `cat -n`|\(\d+ more lines above\))",
-         "Wall time: 0.01 seconds", "Wall time", re.A),
+         r"|Exit code:? \d|Total output lines: |Output:$|<(?:path|type|file|returncode|output)>|<content>$|\[File: "
+         r"|<<<<< |Here's the result of running `cat -n`|\(\d+ more lines above\))", "Wall time: 0.01 seconds",
+         "Wall time", re.A),
     Rule("wrapped-file", r"^(?:<path>([^<\n]{1,400})</path>$|\[File: (\S{1,400}) \(\d+ lines total\)\])",
          "<path>/repo/a.ts</path>", "<path>/repo/a.ts", re.A),
     Rule("failed-display", r"^(?:/\S{1,80}: )?(?:cat|head|tail|sed|nl|bat|bash|sh|zsh|fatal|error): ",
          "cat: src/x.py: No such file or directory", "catalog: 3"),
     # a whole run's verdict or a test's, of the runners that `testlog` knows
     Rule("verdict", r"^(?:(?:=+ )?\d+ (?:passed|failed|errors?)\b.{0,80} in [\d.]+ ?m?s|=+ (?:FAILURES|ERRORS"
-         r"|test session)"
-         r"|FAILED (?:\((?:fail|err)|\S+::)|Ran \d+ tests?\b|--- (?:FAIL|PASS): |(?:ok|FAIL) {1,2}\t?\S+\t[\d.(]|FAIL$"
-         r"|test result: |\s{0,8}(?:Tests|Test Suites|Test Files) *:? +\d|\s{0,8}\d+ (?:passing|failing|pass|fail)\b"
-         r"|[ℹ#] (?:fail|pass) \d|(?:\[\w+\] )?Tests run: \d|\d+ tests? completed|\d+ examples?, \d+ fail"
-         r"|OK \(\d+ tests?"
-         r"|(?:Failed|Passed)! +- |\d+% tests passed|(?:not )?ok \d+ |\s{0,8}(?:FAIL|PASS) +\S)",
-         "===== 2 failed, 3 passed in 0.31s =====", "the tests passed in the end", re.A),
+         r"|test session)|FAILED (?:\((?:fail|err)|\S+::)|Ran \d+ tests?\b|--- (?:FAIL|PASS): |(?:ok"
+         r"|FAIL) {1,2}\t?\S+\t[\d.(]|FAIL$|test result: |\s{0,8}(?:Tests|Test Suites|Test Files) *:? +\d"
+         r"|\s{0,8}\d+ (?:passing|failing|pass|fail)\b|[ℹ#] (?:fail|pass) \d|(?:\[\w+\] )?Tests run: \d"
+         r"|\d+ tests? completed|\d+ examples?, \d+ fail|OK \(\d+ tests?|(?:Failed|Passed)! +- |\d+% tests passed"
+         r"|(?:not )?ok \d+ |\s{0,8}(?:FAIL|PASS) +\S)", "===== 2 failed, 3 passed in 0.31s =====",
+         "the tests passed in the end", re.A),
     # one message of gcc, clang, tsc, cargo, go, javac, mypy, ruff, eslint, npm, pip, make, docker
     Rule("message-row", r"^(?:[^\s:()]{1,300}:\d+(?::\d+)?:? (?:(?:fatal )?error|warning|note|[A-Z]{1,6}\d{2,5})\b"
          r"|\S{1,300}\(\d+,\d+\): (?:error|warning)|(?:error|warning)(?:\[\w+\])?: |\s{0,8}--> \S+:\d+"
          r"|[A-Z]{1,6}\d{2,5} (?:\[\*\] )?\S|\s{1,8}\d+:\d+ +(?:error|warning) |npm (?:ERR!|error|warn|WARN|http"
-         r"|verbose|info)"
-         r"|make(?:\[\d+\])?: \*\*\*|\[(?:ERROR|WARNING|WARN)\] |ERROR in |(?:ld|collect2|cc1|gcc|clang): "
-         r"|\s{0,8}(?:Collecting|Compiling|Downloading|Installing|Building|Requirement already|Using cached) )",
-         "src/a.c:12:5: error: expected ';'", "src/a.c:12: int x;", re.A),
+         r"|verbose|info)|make(?:\[\d+\])?: \*\*\*|\[(?:ERROR|WARNING|WARN)\] |ERROR in |(?:ld|collect2|cc1|gcc"
+         r"|clang): |\s{0,8}(?:Collecting|Compiling|Downloading|Installing|Building|Requirement already"
+         r"|Using cached) )", "src/a.c:12:5: error: expected ';'", "src/a.c:12: int x;", re.A),
     Rule("gutter", r"^\s{0,8}\d{1,7}(?:→|\t|[|│] ?|:(?: |$))", "    12\tx = 1", "12:x", re.A),
     Rule("number-row", r"^(?:\s{0,8}Line )?\d{1,7}[:-]", "12:def f():", "12 def", re.A),
-    Rule("path-only", r"^(?:\.?[\w@+~.-]*(?:[/\\][\w@+~ .()\[\]$-]*)+|[\w.-]+\.[A-Za-z]\w{0,5})"
-         r"(?P<count>:\d+| \(\d+ match(?:es)?\))?$", "./src/a.py", "a, b", re.A),
+    Rule("path-only", r"^(?:\.?[\w@+~.-]*(?:[/\\][\w@+~ .()\[\]$-]*)+|[\w.-]+\.[A-Za-z]\w{0,5})(?P<count>:\d+"
+         r"| \(\d+ match(?:es)?\))?$", "./src/a.py", "a, b", re.A),
     Rule("listing-row", r"^(?:total \d+$|[-dlrwxst@+.]{10,11} +\d+ |[\w./ -]{1,300}:$|[ \t│|]{0,80}(?:├──|└──|\|--"
-         r"|`--) )",
-         "-rw-r--r-- 1 a a 12 Jan 1 x", "-rw 1", re.A),
+         r"|`--) )", "-rw-r--r-- 1 a a 12 Jan 1 x", "-rw 1", re.A),
     Rule("log-row", r"^(?:\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\[?\d\d:\d\d:\d\d\b|[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d "
          r"|\[?(?:DEBUG|INFO|WARN(?:ING)?|ERROR|TRACE)\]?[: ])", "2026-01-02T03:04:05Z started", "2026-01-02", re.A),
-    Rule("report-tool", r"^(?:.{0,80}[_-])?(?:sub)?(?:agents?|tasks?|taskoutput|exitplanmode|oracle_send"
-         r"|context_builder)$",
-         "TaskOutput", "taskbar", re.I),
-    Rule("web-tool", r"^(?:(?:.{0,80}[_-])?(?:web_?(?:fetch|search)|query-docs|get-library-docs|fetch_exa|search_exa)"
-         r"|fetch$)",
-         "WebFetch", "_fetch_pr", re.I),
 )
 # The shape of a command's output by its program, where the text itself says nothing: the start of a word of `programs`.
 _PROGRAMS = {
@@ -477,16 +468,19 @@ _PROGRAMS = {
     "git-log": "git log,git reflog,git shortlog,git blame", "web": "curl,wget,lynx",
     "search": "grep,egrep,fgrep,rg,ag,ack,git grep,zgrep", "tree": "find,ls,tree,fd,git ls-files,du",
     "log": "docker logs,journalctl,kubectl logs,gh run,dmesg",
-    "test": "pytest,tox,nox,unittest,jest,vitest,mocha,rspec,phpunit,ctest,go test,cargo test,npm test,pnpm test,yarn test,"
-            "bun test,make test,mise test,mvn test,gradle test,dotnet test,mix test,playwright test,deno test,swift test",
-    "build": "gcc,g++,clang,make,cmake,ninja,tsc,eslint,ruff,mypy,flake8,pylint,biome,cargo,go build,go vet,golangci-lint,npm,"
-             "pnpm,yarn,bun,pip,pip3,poetry,uv,mvn,gradle,dotnet,docker,javac,pdflatex,latexmk,apt,apt-get,brew,prettier,"
-             "markdownlint-cli2,mise,turbo,vite,webpack,git commit",
+    "test": "pytest,tox,nox,unittest,jest,vitest,mocha,rspec,phpunit,ctest,go test,cargo test,npm test,pnpm test"
+            ",bun test,yarn test,make test,mise test,mvn test,gradle test,dotnet test,mix test,deno test",
+    "build": "gcc,g++,clang,make,cmake,ninja,tsc,eslint,ruff,mypy,flake8,pylint,biome,cargo,go build,go vet,npm,pnpm"
+             ",yarn,bun,pip,pip3,poetry,uv,mvn,gradle,dotnet,docker,javac,pdflatex,latexmk,apt,apt-get,brew,prettier"
+             ",golangci-lint,markdownlint-cli2,mise,turbo,vite,webpack,swift,git commit",
 }
 _KIND_OF_SHAPE = {
     "read": "code", "display": "code", "docs": "prose", "report": "prose", "web": "prose", "other": "prose",
     "config": "data", "table": "data", "json": "data", "search": "listing", "filelist": "listing", "tree": "listing",
 }  # the rest: command
+_TOOLS = {  # words in the names of other tools that tell the shape of what they give
+    "report": ("agent", "task", "plan", "oracle", "prompt"), "web": ("web", "exa", "docs", "fetch", "url", "query"),
+}
 _EDIT_TOOLS = ("edit", "write", "str_replace_editor", "apply_patch", "multiedit", "notebookedit")
 
 
@@ -539,15 +533,15 @@ def _is_tree(sample: Sequence[str]) -> bool:
 
 def _is_json(sample: Sequence[str]) -> bool:
     first, last = sample[0].lstrip(), sample[-1].rstrip()
-    return first[:1] in ("{", "[") and (first in ("{", "[") or first[1:].lstrip()[:1] in ('"', "{", "[", "]", "}")) and (
-        last[-1:] in ("}", "]") or len(first) >= _WIDTH)
+    opens = first[:1] in ("{", "[") and first[1:].lstrip()[:1] in ("", '"', "{", "[", "]", "}")
+    return opens and (last[-1:] in ("}", "]") or len(first) >= _WIDTH)
 
 
 def _is_code(sample: Sequence[str]) -> bool:
     """Whether a text without a known extension is code: declarations in its first 100 lines, and code line ends."""
     rows = [row.strip() for row in sample[:100]]
     ends = sum(1 for row in rows if row[-1:] in ("{", "}", ";", ":", ",", "("))
-    return _count(rows, "any-declaration") >= 3 and ends >= 0.15 * len(rows)
+    return _count(rows, "declaration") + _count(rows, "import") >= 3 and ends >= 0.15 * len(rows)
 
 
 def _content_shape(sample: Sequence[str], searching: bool) -> str:
@@ -568,7 +562,8 @@ def _content_shape(sample: Sequence[str], searching: bool) -> str:
     return next((shape for shape, found in (
         ("test", _count(sample, "verdict") > 0), ("json", total > 0 and _is_json(sample)),
         ("build", _count(sample, "message-row") >= max(3, 0.1 * total)),
-        ("log", _count(sample, "log-row") > 0.3 * total), ("git-log", commits > 2 and (commits > 0.7 * total or sample[0].startswith("commit "))),
+        ("log", _count(sample, "log-row") > 0.3 * total),
+        ("git-log", commits > 2 and (commits > 0.7 * total or sample[0].startswith("commit "))),
         ("search", total >= 10 and rows >= 0.6 * total), ("tree", _is_tree(sample)),
         ("table", _is_table(sample))) if found), "")
 
@@ -597,8 +592,9 @@ def _command_shape(sample: Sequence[str], command: str) -> str:
     if "terminal" in known:  # a capture may hold anything
         return "terminal"
     shape = _content_shape(sample, known[-1:] == ["search"] and set(known) <= {"search", "tree"})
+    named = (word for stages in _statements(command) for stage in stages for word in map(_unquoted, stage))
     if shape not in ("diff", "test", "search", "filelist") and set(words) & set(_SHOWERS) and _is_code(sample) and any(
-            language_of(_unquoted(word)) not in _NOT_CODE for line in _statements(command) for stage in line for word in stage):
+            language_of(word) not in _NOT_CODE for word in named):
         return "display"  # several files with titles between them, say: it may be edited from
     if known and shape in ("", "log", "table"):  # a program says more than a weak sign in the text
         return next((name for name in ("test", "build") if name in known), known[-1])
@@ -632,10 +628,8 @@ def classify(
     shape = _content_shape(sample, name == "grep")
     if shape not in ("diff", "search", "filelist", "json", "test"):
         # a recorded call may come without its tool's name: what it was asked with tells as well
-        asked = set(args or {}) if name == "other" else set()
-        report = bool(pattern("report-tool").match(name)) or "prompt" in asked
-        web = bool(pattern("web-tool").match(name)) or bool(asked.intersection(("url", "query")))
-        shape = "report" if report else "web" if web else shape
+        told = " ".join(args or ()) if name == "other" else name
+        shape = next((shape for shape, words in _TOOLS.items() if any(word in told for word in words)), shape)
     return _KIND_OF_SHAPE.get(shape or "other", "command"), shape or "other"
 
 
@@ -648,18 +642,16 @@ _SHELL_RULES = (
     # one stage, its words joined by newlines: options that only cut or number lines, then paths
     Rule("stage", r"^(?:(?:/usr)?/bin/)?(?:cat(?:\n(?:-n|--number))*|nl(?:\n(?:-ba|-b\na|--body-numbering=a))*"
          r"|bat(?:cat)?(?:\n(?:-[npP]+|--(?:number|plain|style|paging|color|decorations|language)(?:=\S*)?|-l\n\w+"
-         r"|(?:-r\n?|--line-range[=\n])(?P<low>\d{0,9}):(?P<high>\d{0,9})))*"
-         r"|(?P<head>head)(?:\n(?:-n\n?|--lines[=\n]|-)(?P<count>\d{1,9})|\n(?P<bytes>-c\n?|--bytes[=\n])\d{1,9})?"
-         r"|(?P<tail>tail)(?:\n(?:-n\n?|--lines[=\n]|-)(?P<last>\d{1,9})|\n(?:-n\n?|--lines[=\n])?\+(?P<first>\d{1,9})"
-         r"|\n(?:-c\n?|--bytes[=\n])\d{1,9})?"
+         r"|(?:-r\n?|--line-range[=\n])(?P<low>\d{0,9}):(?P<high>\d{0,9})))*|(?P<head>head)(?:\n(?:-n\n?|--lines[=\n]"
+         r"|-)(?P<count>\d{1,9})|\n(?P<bytes>-c\n?|--bytes[=\n])\d{1,9})?|(?P<tail>tail)(?:\n(?:-n\n?|--lines[=\n]"
+         r"|-)(?P<last>\d{1,9})|\n(?:-n\n?|--lines[=\n])?\+(?P<first>\d{1,9})|\n(?:-c\n?|--bytes[=\n])\d{1,9})?"
          r"|sed\n(?:-n|-ne|--quiet|--silent)\n(?P<script>(?:;?(?:\d{1,9}|\$)(?:,(?:\d{1,9}|\$))?p)+(?:;\d{1,9}q)?)"
-         r"|git(?:\n--no-pager)?\nshow\n[\w./~^@{}][\w./~^@{}-]{0,200}:(?P<object>[^:\n]+)$)(?:\n--)?(?P<paths>(?:\n[^\n-][^\n]*)*)$",
-         "sed\n-n\n301,660p\nsrc/a.py", "sed\n-i\n301,660p\nsrc/a.py", re.A),
+         r"|git(?:\n--no-pager)?\nshow\n[\w./~^@{}][\w./~^@{}-]{0,200}:(?P<object>[^:\n]+)$)(?:\n--)?(?P<paths>(?:\n[^"
+         r"\n-][^\n]*)*)$", "sed\n-n\n301,660p\nsrc/a.py", "sed\n-i\n301,660p\nsrc/a.py", re.A),
     Rule("sed-range", r"(\d{1,9}|\$)(?:,(\d{1,9}|\$))?p", "301,660p", "q;5q", re.A),
     Rule("brace-group", r"\{([^{}]{0,4000},[^{}]{0,4000})\}", "src/{a,b}.py", "src/{a}.py"),
     Rule("not-program", r"^(?:[A-Za-z_]\w*=|-|\d?>|(?:sudo|npx|bunx|time|nohup|env|exec|rtk|command|then|do|if|else"
-         r"|nice|timeout"
-         r"|stdbuf|xvfb-run|uv|poetry|pdm|bundle|run|exec|dlx|python3?|\d+[smh]?|[!{(])$)",
+         r"|nice|timeout|stdbuf|xvfb-run|uv|poetry|pdm|bundle|run|exec|dlx|python3?|\d+[smh]?|[!{(])$)",
          "PYTHONPATH=src", "pytest", re.A),
     Rule("file-word", r"^[^*?\[\]{}$<>|]{0,300}?[\w@)-]\.[A-Za-z][A-Za-z0-9]{0,9}$", "src/a.test.ts", "src/*.ts", re.A),
 )
@@ -797,10 +789,10 @@ def _braces(word: str) -> List[str]:
 
 
 # Programs whose next word says what they do, options that take a word, and what is not worth naming beside others.
-_VERBS = frozenset("git npm pnpm yarn bun cargo go gh docker kubectl make mise gradle mvn dotnet mix tmux workmux herdr swift "
-                   "deno playwright".split())
-_VALUED = frozenset("-C --filter -F --prefix --dir --cwd -p -w --workspace -g --glob -e -m -A -B -t --type --include --exclude "
-                    "-k -o -f -s".split())
+_VERBS = frozenset("git npm pnpm yarn bun cargo go gh docker kubectl make mise gradle mvn dotnet mix tmux workmux "
+                   "herdr swift deno playwright".split())
+_VALUED = frozenset("-C --filter -F --prefix --dir --cwd -p -w --workspace -g --glob -e -m -A -B -t --type --include "
+                    "--exclude -k -o -f -s".split())
 _QUIET = frozenset(["", *"cd echo printf true pwd sleep mkdir export source . set sort uniq fi done".split()])
 
 
@@ -818,7 +810,8 @@ def _program(words: Sequence[str]) -> Tuple[str, List[str]]:
     at = 1
     while name in _VERBS and at < len(rest) and (rest[at][:1] == "-" or rest[at] == "run"):
         at += 2 if rest[at] in _VALUED else 1
-    return (f"{name} {rest[at]}", rest[at + 1:]) if name in _VERBS and at < len(rest) and rest[at][0] not in "12>" else (name, rest[1:])
+    verb = name in _VERBS and at < len(rest) and rest[at][0] not in "12>"
+    return (f"{name} {rest[at]}", rest[at + 1:]) if verb else (name, rest[1:])
 
 
 def programs(command: str) -> List[str]:
@@ -831,7 +824,7 @@ def programs(command: str) -> List[str]:
 
 
 def bounded(tool: str, args: Mapping[str, Any]) -> bool:
-    """Whether the agent cut the output itself to at most 400 lines: a read's limit, `| head -N`, `| tail`, `sed -n 'a,bp'`."""
+    """Whether the agent cut the output itself to at most 400 lines: a read's limit, `head`, `tail`, `sed -n 'a,bp'`."""
     limit = args.get("limit")
     if tool == "read":
         return isinstance(limit, int) and 0 < limit <= _BOUND
@@ -867,14 +860,13 @@ def named_files(tool: str, args: Mapping[str, Any]) -> List[str]:
 class _Language(NamedTuple):
     """One row of the keyword table.
 
-    family: how a block ends: indent, end (its own `end`), brace. scan: the rule of strings and comments that could
-    mislead, "" where none. keys: words before a declared name; constants: how a constant begins, its name in a group.
-    hit, miss: a line that declares, and the nearest that does not. methods: `name(…) {` declares too.
+    family: how a block ends: indent, end (its own `end`), brace, sql, keys. scan: the rule of strings and comments that
+    could mislead, "" where none. keys: words before a declared name; constants: how a constant begins, its name in a
+    group. hit, miss: a line that declares, and the nearest that does not. methods: `name(…) {` declares too.
     """
 
     family: str
     scan: str
-    comment: str
     keys: str
     constants: str
     hit: str
@@ -884,85 +876,75 @@ class _Language(NamedTuple):
 
 _NEVER = r"(?!)"
 _LANGUAGES = {
-    "python": _Language("indent", "scan-triple", "#", r"def|class", r"([A-Za-z_]\w*)(?:[ \t]*:[^=\n]{1,200})?[ \t]*=(?!=)",
+    "python": _Language("indent", "scan-triple", "def class", r"([A-Za-z_]\w*)(?:[ \t]*:[^=\n]{1,200})?[ \t]*=(?!=)",
                         "async def main():", "definitely(x)"),
-    "ruby": _Language("end", "", "#", r"def|class|module|describe|context|it|specify", r"([A-Z][A-Z0-9_]+)[ \t]*=",
+    "ruby": _Language("end", "scan-hash", "def class module describe context it specify", r"([A-Z][A-Z0-9_]+)[ \t]*=",
                       "def self.load(x)", "default = 1"),
-    "lua": _Language("end", "scan-lua", "--", r"function", r"(?:local[ \t]+)?([\w.]+)[ \t]*=[ \t]*(?:function\b"
-    r"|\{[ \t]*$)",
+    "lua": _Language("end", "scan-lua", "function", r"(?:local[ \t]+)?([\w.]+)[ \t]*=[ \t]*(?:function\b|\{[ \t]*$)",
                      "local function load(x)", "functional(x)"),
-    "elixir": _Language("end", "scan-triple", "#", r"defmodule|defprotocol|defimpl|defmacrop?|defp?|defguardp?"
-    r"|describe|test"
-                        r"|schema", r"@([a-z]\w*)[ \t]+[\[%~{]", "defp load(x) do", "default(x)"),
-    "js": _Language("brace", "scan-js", "//", r"function\b[ \t]*\*?|class|interface|enum|namespace|type|(?:describe"
-    r"|it|test"
-                    r"|suite|context)(?:\.\w+){0,3}(?=\()", r"(?:const|let|var)[ \t]+([\w$]+)"
-                    r"|([\w$.]{1,100})[ \t]*=[ \t]*(?:async"
-                    r"[ \t]*)?(?:function|\(|\{)", "export async function load(x) {", "typeof x", True),
-    "go": _Language("brace", "scan-c", "//", r"func|type", r"var[ \t]+([\w(]+)|const[ \t]+([\w(]+)",
+    "elixir": _Language("end", "scan-triple",
+                        "defmodule defprotocol defimpl defmacrop? defp? defguardp? describe test schema",
+                        r"@([a-z]\w*)[ \t]+[\[%~{]", "defp load(x) do", "default(x)"),
+    "js": _Language("brace", "scan-js", r"function\b\s*\*? class interface enum namespace type (?:describe|it|test"
+                    r"|suite|context)(?:\.\w+){0,3}(?=\()", r"(?:const|let|var)\s+([\w$]+)"
+                    r"|([\w$.]{1,100})\s*=\s*(?:async\s*)?(?:function|\(|\{)", "export async function load(x) {",
+                    "typeof x", True),
+    "go": _Language("brace", "scan-c", "func type", r"(?:var|const)[ \t]+([\w(]+)",
                     "func (p *Parser) Feed(b []byte) int {", "funcs.Add(x)"),
-    "rust": _Language("brace", "scan-c", "//", r"fn|struct|enum|trait|impl|mod|union|type|macro_rules",
+    "rust": _Language("brace", "scan-c", "fn struct enum trait impl mod union type macro_rules",
                       r"(?:const|static)[ \t]+(?:mut[ \t]+)?(\w+)", "pub(crate) async fn run(x: u8) {", "fnord(x)"),
-    "java": _Language("brace", "scan-c", "//", r"class|@?interface|enum|record", _NEVER, "public final class Parser {",
-                      "classes.add(x);", True),
-    "kotlin": _Language("brace", "scan-c", "//", r"fun|class|interface|object|typealias", r"(?:val|var)[ \t]+(\w+)",
+    "java": _Language("brace", "scan-c", "class @?interface enum record", _NEVER, "public class Parser {", "classes();",
+                      True),
+    "kotlin": _Language("brace", "scan-c", "fun class interface object typealias", r"(?:val|var)[ \t]+(\w+)",
                         "private suspend fun load(x: Int) {", "funny(x)"),
-    "c": _Language("brace", "scan-c", "//", r"struct|class|enum(?:[ \t]+class)?|union|namespace|@interface"
-    r"|@implementation",
-                   r"#[ \t]*define[ \t]+(\w+)|[\w:<>*, ]{0,80}?(\w+)(?:\[[^\]\n]{0,40}\]){1,3}[ \t]*=",
-                   "typedef struct parser {",
-                   "structure(x);", True),
-    "csharp": _Language("brace", "scan-c", "//", r"class|interface|struct|enum|record(?:[ \t]+struct)?|namespace"
-    r"|delegate", _NEVER,
-                        "internal sealed class Foo", "classes.Add(x);", True),
-    "swift": _Language("brace", "scan-c", "//", r"func|class|struct|enum|protocol|extension|actor|typealias|init"
-    r"|deinit|subscript",
+    "c": _Language("brace", "scan-c", r"struct class enum(?:\s+class)? union namespace @interface @implementation",
+                   r"#\s*define\s+(\w+)|[\w:<>*, ]{0,80}?(\w+)(?:\[[^\]\n]{0,40}\]){1,3}\s*=",
+                   "typedef struct parser {", "structure(x);", True),
+    "csharp": _Language("brace", "scan-c", r"class interface struct enum record(?:\s+struct)? namespace delegate",
+                        _NEVER, "internal sealed class Foo", "classes.Add(x);", True),
+    "swift": _Language("brace", "scan-c",
+                       "func class struct enum protocol extension actor typealias init deinit subscript",
                        r"(?:let|var)[ \t]+(\w+)", "public func load(_ x: Int) {", "functional()"),
-    "scala": _Language("brace", "scan-c", "//", r"def|class|object|trait|enum|extension", r"(?:val|var"
-    r"|type)[ \t]+(\w+)",
+    "scala": _Language("brace", "scan-c", "def class object trait enum extension", r"(?:val|var|type)[ \t]+(\w+)",
                        "case class Point(x: Int)", "defer(x)"),
-    "php": _Language("brace", "scan-js", "//", r"function|class|interface|trait|enum|namespace", r"const[ \t]+(\w+)"
-    r"|\$(\w+)[ \t]*=",
+    "php": _Language("brace", "scan-js", "function class interface trait enum namespace", r"const\s+(\w+)|\$(\w+)\s*=",
                      "public static function load($x)", "functions($x);"),
-    "css": _Language("brace", "scan-css", "/*", "", r"([^{}]{1,200}?)[ \t]*\{", ".card > a:hover {", "color: red;"),
-    "bash": _Language("brace", "scan-hash", "#", r"function", _NEVER, "function clean {", "functional x", True),
-    "sql": _Language("sql", "scan-lua", "--", r"(?i:create|alter|drop|insert|update|delete|merge|with|select|grant"
-    r"|comment|do|call"
-                     r"|copy)(?i:[ \t]+(?:or|replace|global|temp|temporary|unique|materialized|table|view|function"
-                     r"|procedure"
-                     r"|trigger|index|type|schema|policy|into|from|on|if|not|exists|only|concurrently)\b){0,8}", _NEVER,
-                     "CREATE TABLE IF NOT EXISTS users (", "created_at timestamptz,"),
-    "keys": _Language("keys", "", "#", "", r"(?:- )?(?:\"([^\"\n]{1,200})\"|([\w./@$%-]{1,200}))[ \t]*:(?:\s|$)"
-    r"|([{\[])\s*$"
-                      r"|<([A-Za-z][\w:.-]{0,80})[^<]*$|- (\S.{0,200})"
-                      r"|([\w-]{1,80}(?:[ \t]+\"[^\"]{0,200}\"){0,3})[ \t]*\{\s*$",
-                      '"scripts": {', "}, 1"),
+    "css": _Language("brace", "scan-css", "", r"([^{}]{1,200}?)[ \t]*\{", ".card > a:hover {", "color: red;"),
+    "bash": _Language("brace", "scan-hash", "function", _NEVER, "function clean {", "functional x", True),
+    "sql": _Language("sql", "scan-lua", r"(?i:(?:create|alter|drop|insert|update|delete|merge|with|select|grant|do|call"
+                     r"|copy)(?:\s+(?:or|replace|temp|temporary|unique|materialized|table|view|function|procedure"
+                     r"|trigger|index|type|schema|policy|into|from|on|if|not|exists|only|concurrently)\b){0,8})",
+                     _NEVER, "CREATE TABLE IF NOT EXISTS users (", "created_at timestamptz,"),
+    "keys": _Language("keys", "scan-hash", "", r"(?:- )?(?:\"([^\"\n]{1,200})\"|([\w./@$%-]{1,200}))\s*:(?:\s|$)"
+                      r"|([{\[])\s*$|<([A-Za-z][\w:.-]{0,80})[^<]*$|- (\S.{0,200})"
+                      r"|([\w-]{1,80}(?: \"[^\"]{0,200}\"){0,3}) ?\{\s*$", '"scripts": {', "}, 1"),
 }
-_TYPES = frozenset("class interface @interface enum record struct trait impl namespace mod module object protocol extension actor "
-                   "union type describe suite context defmodule defprotocol defimpl @implementation".split())
-_MODIFIERS = (r"(?:(?:export|default|declare|abstract|async|public|private|protected|internal|fileprivate|static"
-r"|readonly|override"
-              r"|final|sealed|open|suspend|inline|data|inner|annotation|companion|partial|pub(?:\([^)\n]{0,40}\))?"
-              r"|unsafe|extern"
-              r"|typedef|virtual|implicit|lazy|case|local|mutating|indirect|convenience|required|operator|infix"
-              r"|@\w+(?:\([^)\n]{0,200}\))?"
-              r"|template[ \t]*<[^>\n]{0,200}>|const(?=[ \t]+(?:fn|val|enum|unsafe|async)))[ \t]+){0,8}")
-# after the keyword: type parameters, Go's receiver, Rust's `Trait for`, then a name or a test's title; or a bracket at once
-_NAME_AFTER = (r"\b!?[ \t]*(?:<[^>\n]{0,200}>[ \t]*)?(?:\([^():\n]{0,120}?\*?(?P<owner>\w+)(?:\[[^\]\n]{0,80}\])?\)[ \t]+(?=\w))?"
-               r"(?:[^{(\n]{0,200}[ \t]for[ \t]+)?[&*]?(?:((?:[\w$]+(?:\.|::))*[\w$]+[!?=]?)"
+_COMMENT = {"scan-js": "//", "scan-c": "//", "scan-css": "/*", "scan-lua": "--"}  # else #
+_TYPES = frozenset("class interface @interface enum record struct trait impl namespace mod module object protocol "
+                   "extension actor union type describe suite context defmodule defprotocol "
+                   "defimpl @implementation".split())
+_MODIFIERS = (r"(?:(?:export|default|declare|abstract|async|public|private|protected|internal|fileprivate|static|final"
+              r"|readonly|override|sealed|open|suspend|inline|data|inner|annotation|companion|partial|unsafe|extern"
+              r"|virtual|implicit|lazy|case|local|mutating|indirect|convenience|required|operator|typedef"
+              r"|pub(?:\([^)\n]{0,40}\))?|@\w+(?:\([^)\n]{0,200}\))?|template[ \t]*<[^>\n]{0,200}>"
+              r"|const(?=\s+(?:fn|val|enum|unsafe|async)))[ \t]+){0,8}")
+# after the keyword: type parameters, Go's receiver, Rust's `Trait for`, then a name or a test's title; or a bracket
+_NAME_AFTER = (r"\b!?[ \t]*(?:<[^>\n]{0,200}>[ \t]*)?(?:\([^():\n]{0,120}?\*?(?P<owner>\w+)(?:\[[^\]\n]{0,80}\])?\)"
+               r"[ \t]+(?=\w))?(?:[^{(\n]{0,200}[ \t]for[ \t]+)?[&*]?(?:((?:[\w$]+(?:\.|::))*[\w$]+[!?=]?)"
                r"|\(?[ \t]*[\"'`]([^\"'`\n]{1,120})|(?=[({]))")
 
 
 def _declaration(row: _Language) -> str:
     """The pattern of a language's declarations: the last group that took part is the name."""
-    keyed = f"(?P<key>{row.keys}){_NAME_AFTER}|" if row.keys else ""
+    words = row.keys if row.family == "sql" else row.keys.replace(" ", "|")
+    keyed = f"(?P<key>{words}){_NAME_AFTER}|" if words else ""
     return f"^{_MODIFIERS}(?:{keyed}(?P<constant>{row.constants}))"
 
 
 _DOUBLE, _SINGLE = r'"(?:[^"\\\n]|\\.)*"', r"'(?:[^'\\\n]|\\.)*'"
 _BLOCK_RULES = (
     *(Rule(f"declare-{name}", _declaration(row), row.hit, row.miss, re.ASCII) for name, row in _LANGUAGES.items()),
-    # strings and comments that end in their line, and `open`: what may run over lines; a brace counts inside `${ }` only
+    # strings and comments that end in their line, and `open`: what may run over lines
     Rule("scan-js", r"//.*|(?P<open>/\*|`)|" + _DOUBLE + "|" + _SINGLE + r""
          r"|(?:(?<=[=(,:;!&|?\[{])[ \t]{0,20}|(?<=return ))/(?![/*])(?:[^/\\\[\n]|\\.|\[(?:[^\]\\\n]"
          r"|\\.){0,200}\]){1,400}/", "a = '}';", "a = b"),
@@ -975,27 +957,16 @@ _BLOCK_RULES = (
     # `name(…) {`: words of a type, a name, an opening parenthesis; the caller checks what follows
     Rule("declare-method", r"^(?:[\w<>\[\],.&*:?~@"
          r"|$]{1,200}[ \t]+){0,6}?[*&]{0,2}((?:\w+::){0,4}(?:operator[^\s\w(]{1,3}"
-         r"|[#~]?[A-Za-z_$][\w$:.-]*))[ \t]*(?:<[^()\n]{0,200}>)?\(",
-         "static int load(const char *x) {", "x = y(z)", re.A),
+         r"|[#~]?[A-Za-z_$][\w$:.-]*))[ \t]*(?:<[^()\n]{0,200}>)?\(", "static int load(const char *x) {", "x = y(z)",
+         re.A),
     Rule("control-word", r"^[}\s]*(?:return|else|if|for|foreach|while|do|switch|catch|finally|new|throw|case|await"
-         r"|yield|typeof"
-         r"|delete|using|lock|synchronized|fixed|when|super|sizeof|assert|try|goto|in|of)\b",
+         r"|yield|typeof|delete|using|lock|synchronized|fixed|when|super|sizeof|assert|try|goto|in|of)\b",
          "else if (x) {", "format(x) {", re.A),
     Rule("clause", r"^\s*(?:throws|where|extends|implements|with|requires|noexcept|const|->|:)(?![\w])",
-         "    throws IOException {",
-         "throwsUp();", re.A),
+         "    throws IOException {", "throwsUp();", re.A),
     Rule("import", r"^(?:export[ \t]+)?(?:import|from|use|using|require|require_relative|include|alias|package|open"
-         r"|extern crate)\b"
-         r"(?![ \t]*[=:.])|^#[ \t]*(?:include|import|pragma)|^(?:const|let|var)[ \t].{1,200}?=[ \t]*require\("
-         r"|^@(?:import|use)\b"
-         r"|^mod \w+;", "from a import b", "important = 1", re.A),
-    Rule("any-declaration", r"^(?:(?:export|pub|public|private|protected|static|async|abstract|final|local"
-         r"|default)[ \t]+){0,5}(?:"
-         r"def|class|function|func|fn|interface|struct|enum|trait|impl|type|module|namespace|import|package|use|using"
-         r"|fun|defmodule"
-         r"|defp)[ \t]+[\w{(*\"'.@&]|^#include[ \t]*[<\"]|^(?:const|let|var)[ \t]+[\w{\[]{1,80}.{0,80}="
-         r"|^from[ \t]+[\w.]+[ \t]+import",
-         "export default class Parser {", "The class was fun.", re.A),
+         r"|extern crate)\b(?![ \t]*[=:.])|^#[ \t]*(?:include|import|pragma)|^(?:const|let"
+         r"|var)[ \t].{1,200}?=[ \t]*require\(|^@(?:import|use)\b|^mod \w+;", "from a import b", "important = 1", re.A),
 )
 _LONG_CODE = 10_000  # characters; a longer line is data: it is not scanned and counts as one without brackets
 _CONSTANT = 4  # lines from which a constant is a block, as the reference
@@ -1033,7 +1004,7 @@ def _strip(line: str, open_: str, scan: str) -> Tuple[str, str]:
         comment = sign[:2] in ("//", "/*", "--") or sign[0] == "#"
         out.append("" if comment else '"')
         at = found.end()
-        raw = '"' + "#" * sign.count("#") if sign[-1] == '"' and "r" in sign else ")" + sign[2:-1] + '"' if sign[0] == "R" else sign
+        raw = ")" + sign[2:-1] + '"' if sign[0] == "R" else '"' + "#" * sign.count("#") if "r" in sign[:2] else sign
         open_ = _CLOSERS.get(sign, raw) if found.groupdict().get("open") else ""
 
 
@@ -1041,7 +1012,7 @@ def _clean(lines: Sequence[str], language: _Language) -> List[str]:
     """The lines without strings and comments; "" for a comment, _INSIDE for the inside of a string over lines."""
     out: List[str] = []
     open_ = ""
-    openers = _OPENERS.get(language.scan, ())
+    openers, mark = _OPENERS[language.scan], _COMMENT.get(language.scan, "#")
     scanned = language.family == "brace"  # the others end by words and indentation: a string in one line cannot mislead
     for line in lines:
         if len(line) > _LONG_CODE:
@@ -1050,7 +1021,7 @@ def _clean(lines: Sequence[str], language: _Language) -> List[str]:
             inside = open_ not in ("", "*/")
             text, open_ = _strip(line, open_, language.scan)
             out.append(text if text.strip() or not inside else _INSIDE)
-        elif language.comment in line and line.lstrip().startswith(language.comment):
+        elif mark in line and line.lstrip().startswith(mark):
             out.append("")
         elif scanned and ("'" in line or '"' in line or "/" in line or "#" in line):
             out.append(pattern(language.scan).sub("", line))
@@ -1060,7 +1031,7 @@ def _clean(lines: Sequence[str], language: _Language) -> List[str]:
 
 
 class _Found(NamedTuple):
-    """A declaration: its block [start, end) with leading comments, the signature [line, body), level, depth and name."""
+    """A declaration: its block [start, end) with leading comments, its signature [line, body), level, depth, name."""
 
     start: int
     line: int
@@ -1085,7 +1056,7 @@ def _brace_levels(clean: Sequence[str], brackets: str) -> List[int]:
 
 
 def _indent_levels(clean: Sequence[str], language: str) -> List[int]:
-    """The level of the next line that may end a block: twice its indentation, one more for what closes a bracket or body.
+    """The level of the next line that may end a block: twice its indentation, one more for what closes something.
 
     Where a body ends at its `end`, only an `end` or a declaration may end a block: texts in it may be indented less.
     """
@@ -1163,15 +1134,18 @@ def _declaration_at(
     found = pattern(f"declare-{language}").match(lines[at].strip()[:_WIDTH])
     if row.family == "keys":
         name = [group for group in found.groups() if group][-1] if found and (at or len(text) > 1) else ""
-        return (lines[at + 1].strip(" ,\r") if name in "{[" and at + 1 < len(lines) else name, "key", at + 1) if name else None
+        title = lines[at + 1].strip(" ,\r") if name in ("{", "[") and at + 1 < len(lines) else name
+        return (title, "key", at + 1) if name else None
     if found:
         body, opened = _body(clean, at, row)
         name, kind = _named(found, " ".join(clean[at:min(body, at + _SIGNATURE)]))
         local = found["constant"] is not None and inside != "class" and (kind == "constant" or not opened)
         statement = row.family == "sql" and levels[at] > 0
-        return None if local or statement or text.endswith(",") else (name, kind, at + 1 if kind == "constant" else body)
+        body = at + 1 if kind == "constant" else body
+        return None if local or statement or text.endswith(",") else (name, kind, body)
     script = language in ("js", "bash")
-    if not row.methods or "(" not in text or not script and inside == "function" and lines[at][0].isspace() or pattern("control-word").match(text):
+    callers = not script and inside == "function" and lines[at][0].isspace()  # no method inside a function
+    if not row.methods or "(" not in text or callers or pattern("control-word").match(text):
         return None
     found = pattern("declare-method").match(text)
     if not found:
@@ -1185,7 +1159,7 @@ def _declaration_at(
 
 
 def _declarations(lines: Sequence[str], language: str) -> List[_Found]:
-    """The declarations of a text, in order, nested or disjoint: a block ends at the first line that falls to its level."""
+    """The declarations of a text, in order, nested or disjoint: a block ends at the line that falls to its level."""
     row = _LANGUAGES[language]
     clean = _clean(lines, row)
     levels = (_brace_levels(clean, "{}" if language in ("bash", "css") else "{([})]") if row.family == "brace"
@@ -1307,13 +1281,11 @@ _SECTION_RULES = (
     Rule("fence", r"^[ \t]{0,8}(?:```|~~~)", "```python", "`x`"),
     Rule("table-head", r"^\[\[?([^\[\]\n]{1,200})\]?\]\s*(?:#.*)?$", "[tool.ruff]", "x = [1]"),
     Rule("patch-file", r"^(?:diff --git .{0,400}?[ \"]b/(?P<new>[^\"\n]{1,300})\"?$|diff --(?:git|cc"
-         r"|combined) (?P<any>\S{1,300})"
-         r"|Index: (?P<index>\S{1,300}))", "diff --git a/x.py b/x.py", "diff --stat"),
+         r"|combined) (?P<any>\S{1,300})|Index: (?P<index>\S{1,300}))", "diff --git a/x.py b/x.py", "diff --stat"),
     Rule("section-mark", r"^(?:\*{3,}|-{3,}|_{3,}|={3,}|#{1,6} |⎯{3,}|\$ |COMMAND|URL|EXIT|FILE|STEP|TEST|RUN"
-         r"|Traceback \(most recent"
-         r"|(?:Error|ERROR|Warning|WARNING)\b|--- (?:FAIL|PASS|SKIP)|(?:FAIL|PASS|FAILED) +\S|● |Running |Collecting "
-         r"|Installing "
-         r"|Processing |[A-Z][A-Z _-]{2,40}:[ \t]*\S|\[[^\[\]\n]{1,120}\]\s*$)", "COMMAND: ls", "a COMMAND: ls", re.A),
+         r"|Traceback \(most recent|(?:Error|ERROR|Warning|WARNING)\b|--- (?:FAIL|PASS|SKIP)|(?:FAIL|PASS|FAILED) +\S"
+         r"|● |Running |Collecting |Installing |Processing |[A-Z][A-Z _-]{2,40}:[ \t]*\S|\[[^\[\]\n]{1,120}\]\s*$)",
+         "COMMAND: ls", "a COMMAND: ls", re.A),
     Rule("bar-only", r"^[\s{}\[\]()=*_~#`⎯\-]*$", "======", "=== a"),
 )
 
@@ -1349,7 +1321,8 @@ def _headings(lines: Sequence[str]) -> Iterator[_Start]:
             fenced ^= pattern("fence").match(line) is not None
         below = lines[at + 1] if at + 1 < len(lines) else ""
         atx = pattern("atx").match(line) if not fenced and "#" in line[:4] else None
-        under = pattern("rule-line").match(below) if below[:1] * 3 == below[:3] and line[:1].isalnum() and not fenced else None
+        ruled = below[:1] * 3 == below[:3] and line[:1].isalnum() and not fenced
+        under = pattern("rule-line").match(below) if ruled else None
         if atx:
             yield at, len(atx[1]), atx[2].strip(" #\r")
         elif under and len(below) >= 0.6 * len(line):
@@ -1359,7 +1332,8 @@ def _headings(lines: Sequence[str]) -> Iterator[_Start]:
 
 def _tables(lines: Sequence[str]) -> Iterator[_Start]:
     """TOML and INI: `[table]` lines."""
-    return ((at, 0, line.strip("[]\r ")) for at, line in enumerate(lines) if line[:1] == "[" and pattern("table-head").match(line))
+    match = pattern("table-head").match
+    return ((at, 0, line.strip("[]\r ")) for at, line in enumerate(lines) if line[:1] == "[" and match(line))
 
 
 def _groups(lines: Sequence[str]) -> Iterator[_Start]:
@@ -1408,12 +1382,12 @@ def _folders(lines: Sequence[str]) -> Iterator[_Start]:
 
 
 def _paragraphs(lines: Sequence[str]) -> Iterator[_Start]:
-    """Marker lines (`COMMAND:`, bars, tracebacks, headings) and paragraphs of 3 and more lines; else chunks of 50 lines."""
+    """Marker lines (`COMMAND:`, bars, tracebacks, headings) and paragraphs of 3 lines and more; else chunks of 50."""
     starts = [0]
     for at in range(1, len(lines)):
         line = lines[at]
-        marked = line.strip() and (not lines[at - 1].strip() or not line[0].isspace() and pattern("section-mark").match(line[:_WIDTH]))
-        if marked and at - starts[-1] >= _SECTION:
+        if line.strip() and at - starts[-1] >= _SECTION and (
+                not lines[at - 1].strip() or not line[0].isspace() and pattern("section-mark").match(line[:_WIDTH])):
             starts.append(at)
     if len(starts) < 2 and len(lines) >= 2 * _CHUNK:
         starts = list(range(0, len(lines), _CHUNK))
@@ -1426,7 +1400,8 @@ def _section_blocks(doc: Doc) -> List[Block]:
         starts = list(starts_of(doc.bare))
         if len(starts) > 1 or starts and starts[0][0]:
             head = _meaning(doc.bare[:starts[0][0]])  # what stands before the first one
-            return _sections([(0, 99, head)] * bool(head) + starts, len(doc.bare), ("file", "hunk") if doc.shape == "diff" else ("section",))
+            kinds = ("file", "hunk") if doc.shape == "diff" else ("section",)
+            return _sections([(0, 99, head)] * bool(head) + starts, len(doc.bare), kinds)
     return []
 
 
