@@ -2474,13 +2474,12 @@ def host_config(host: str) -> Dict[str, Any]:
 def mcp_tools() -> List[Dict[str, Any]]:
     """The tools, in a fixed order; recall's answer is text only, since hosts show a structured one as JSON."""
     words = {name: {"type": "string", "description": text} for name, text in _RECALL_ARGS.items()}
-    rows: Sequence[Tuple[str, str, Mapping[str, Any], Sequence[str]]] = (
-        ("recall", "Get back lines that a shortened tool result left out (see its footer).", words, ["id"]),
-        ("stats", "How many tokens of tool results jevlens kept out, and how often.", {}, []))
+    rows = {"recall": "Get back lines that a shortened tool result left out (see its footer).",
+            "stats": "How many tokens of tool results jevlens kept out, and how often."}
     return [{"name": name, "description": text, "annotations": {"readOnlyHint": True},
-             "inputSchema": {"type": "object", "properties": properties, "required": required},
+             "inputSchema": {"type": "object", **({"properties": words, "required": ["id"]} if name == "recall" else {})},
              "_meta": {"anthropic/maxResultSizeChars": 2 * PAGE_CHARS}}  # a page with its gutter stays out of files
-            for name, text, properties, required in rows]
+            for name, text in rows.items()]
 
 
 def mcp_call(lens: Lens, name: str, args: Mapping[str, Any]) -> Dict[str, Any]:
@@ -2554,7 +2553,7 @@ def mcp_serve(lens: Lens, lines: Iterable[bytes], write: Callable[[str], object]
 
 def cmd_mcp(args: Any) -> int:
     """Serve recall and stats over standard input and output."""
-    mcp_serve(Lens("local", _own_store(_settings())), sys.stdin.buffer, lambda line: print(line, end="", flush=True))
+    mcp_serve(Lens("local", _own_store(_settings())), sys.stdin.buffer, write_text)
     return 0
 
 
