@@ -1046,12 +1046,14 @@ class _Found(NamedTuple):
 _Declared = Optional[Tuple[str, str, int]]  # (name, kind, first line after the signature)
 
 
-def _brace_levels(clean: Sequence[str], brackets: str) -> List[int]:
-    """How many brackets are open before the first line and after each."""
-    half = len(brackets) // 2
+def _brace_levels(clean: Sequence[str], all_kinds: bool) -> List[int]:
+    """How many brackets (braces only, or of all kinds) are open before the first line and after each."""
     out = [0]
     for line in clean:
-        out.append(out[-1] + sum(map(line.count, brackets[:half])) - sum(map(line.count, brackets[half:])))
+        level = out[-1] + line.count("{") - line.count("}")
+        if all_kinds:
+            level += line.count("(") - line.count(")") + line.count("[") - line.count("]")
+        out.append(level)
     return out
 
 
@@ -1162,7 +1164,7 @@ def _declarations(lines: Sequence[str], language: str) -> List[_Found]:
     """The declarations of a text, in order, nested or disjoint: a block ends at the line that falls to its level."""
     row = _LANGUAGES[language]
     clean = _clean(lines, row)
-    levels = (_brace_levels(clean, "{}" if language in ("bash", "css") else "{([})]") if row.family == "brace"
+    levels = (_brace_levels(clean, language not in ("bash", "css")) if row.family == "brace"
               else _sql_levels(clean) if row.family == "sql" else _indent_levels(clean, language))
     annotations = ("@", "[", "#[", "template") if row.family == "brace" else ("@",)
     found: List[_Found] = []
