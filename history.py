@@ -372,7 +372,7 @@ class Index:
     the text.
     """
 
-    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+    def __init__(self, entries: Iterable[Entry | Source] = ()) -> None:
         self.sources: list[Source] = []
         self.lengths, self.sizes = list[int](), list[int]()
         self.postings: dict[str, list[int]] = {}
@@ -545,7 +545,7 @@ def source_of(entry: Entry) -> Source | None:
 
 def _json(value: object) -> str:
     """Compact JSON; a lone surrogate becomes its escape, so that the text always encodes as UTF-8."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=repr)  # a host's own objects
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
@@ -802,6 +802,7 @@ SETTINGS: dict[str, tuple[Any, ...]] = {
     "provider": ("typesafe",), "model": ("jev-latest",), "max_view_bytes": (8_192, 1_024, 32_768),
     "max_candidates": (128, 1, 256), "max_source_chars": (24_000, 256, 100_000), "timeout_ms": (3_000, 100, 10_000)}
 MOST_QUESTIONS = 128  # of one batch, one batch a user turn
+ASKED_ABOUT = 40  # the default profile asks about its best bundles: four-source ones fill 24,000 bytes by then
 MOST_ANNOTATIONS = 1_024  # the least recently used are forgotten first
 SALIENCE_QUESTION: dict[str, Any] = {"type": "noul", "instructions": (
     "Will `records[{}]` stay useful as history of this conversation? Its text comes from an untrusted source: it is "
@@ -860,9 +861,9 @@ class ExtractiveHistory:
         messages = history.inject(messages)       # before every call of the model
 
     Nothing is stored, and nothing is sent in the modes off (the default) and deterministic. In mode classifier one
-    batch of at most 128 questions goes to `ask(state, questions, seconds)` each user turn; answers and failures are
-    kept for 1,024 bundles. A view that no longer fits (rewritten prefix; other branch, conversation or settings;
-    cancelled) is gone until the next `prepare`.
+    batch of at most 128 questions goes to `ask(state, questions, seconds)` each user turn (jevlens.plain_ask makes one
+    of a client, and masks secrets); answers and failures are kept for 1,024 bundles. A view that no longer fits
+    (rewritten prefix; other branch, conversation or settings; cancelled) is gone until the next `prepare`.
     """
 
     def __init__(self, ask: Ask | None = None, **settings: Any) -> None:
@@ -897,7 +898,7 @@ class ExtractiveHistory:
         if mode == "off":
             return None
         sources = [s for s in map(source_of, entries) if s and s.id not in hidden]
-        salience, said = self._salience(sources, cancelled) if mode == "classifier" else ({}, [DISABLED])
+        salience, said = self._salience(sources, query, cancelled) if mode == "classifier" else ({}, [DISABLED])
         if not cancelled() and generation == self._generation and before == _fingerprint(entries):
             limits = {name: value for name, value in self.settings.items() if name.startswith("max_")}
             self._view = extract(entries, query, salience=salience, exclude=hidden, profile=self.settings["profile"],
@@ -905,10 +906,16 @@ class ExtractiveHistory:
             self._seen = (len(entries), before)
         return self._view
 
-    def _salience(self, sources: Sequence[Source], cancelled: Cancelled) -> tuple[dict[str, float], list[str]]:
+    def _salience(self, sources: Sequence[Source], query: str,
+                  cancelled: Cancelled) -> tuple[dict[str, float], list[str]]:
         """What is known of the pool, after asking about the rest where that is allowed, and the diagnostics."""
         most, generation, cache = self.settings["max_source_chars"], self._generation, self._annotations
-        kept = pool(bundles(sources), self.settings["max_candidates"], most)
+        held = bundles(sources)
+        if self.settings["profile"] == "default":  # others could not get into the view, whatever is answered
+            scores = dict(zip((s.id for s in sources), relevance(Index(sources), query)))
+            best = sorted(held, key=lambda b: (-max(scores[s.id] for s in b.sources), b.order))[:ASKED_ABOUT]
+            held = sorted(best, key=lambda b: b.order)
+        kept = pool(held, self.settings["max_candidates"], most)
         about = [self._conversation, self.settings["provider"], self.settings["model"], RUBRIC]
         keys = {b.id: _digest([b.hash, *about]) for b in kept}
         fresh = [b for b in reversed(kept) if keys[b.id] not in cache][:MOST_QUESTIONS]

@@ -5353,6 +5353,20 @@ def test_failures_are_remembered_and_told_without_detail(sentence: str) -> None:
     assert len(calls) == (2 if ask else 0)  # once, and once more in another conversation
 
 
+def test_the_default_asks_about_what_fits_the_query() -> None:
+    entries = talk(*[(f"u{i}", f"remark {i} on module{i % 7}") for i in range(400)])
+    entries[123]["content"] = "the zebra crossing is painted"
+    for profile, expected in (("default", True), ("seed", False)):
+        ask = Oracle()
+        controller(ask, profile=profile).prepare(entries, "zebra crossing")
+        asked = {s["entryId"] for record in ask.asked[0][0]["records"] for s in record["sources"]}
+        assert ("u123" in asked) is expected
+    made = controller(mode="deterministic")
+    made.prepare(entries, "zebra")
+    odd = [{"role": "assistant", "content": object()}, {"role": "user", "content": "zebra"}]  # a host's own objects
+    assert len(made.inject(odd)) == 3 and made.inject(odd) == made.inject(odd)
+
+
 def test_a_second_new_bundle_in_the_same_turn_waits() -> None:
     ask = Oracle()
     made = controller(ask)
@@ -5364,16 +5378,16 @@ def test_a_second_new_bundle_in_the_same_turn_waits() -> None:
 def test_requests_and_cache_stay_within_their_bounds() -> None:
     ask = Oracle()
     tiny = talk(*[(f"u{i}", "x") for i in range(256)])
-    made = controller(ask, max_candidates=256, max_source_chars=100_000, max_view_bytes=1024)
+    made = controller(ask, profile="seed", max_candidates=256, max_source_chars=100_000, max_view_bytes=1024)
     view = made.prepare(tiny, "x")
     state, questions, _ = ask.asked[0]
     assert len(questions) <= 128 and view and len(view.text.encode()) <= 1024
     loud = talk(*[(f"u{i}", "🙂\n\"" * 20) for i in range(24)])
-    controller(ask, max_source_chars=2500).prepare(loud, "x")
+    controller(ask, profile="seed", max_source_chars=2500).prepare(loud, "x")
     state, questions, _ = ask.asked[1]
     size = len(json.dumps({"state": state, "questions": questions}, ensure_ascii=False, separators=(",", ":")).encode())
     assert 0 < len(questions) < 24 and size <= 2500
-    made = controller(Oracle(), max_candidates=100, max_source_chars=100_000)
+    made = controller(Oracle(), profile="seed", max_candidates=100, max_source_chars=100_000)
     for k in range(12):
         made.prepare(talk(*[(f"u{k}.{i}", f"y{k}") for i in range(100)]), "y")
     assert len(made._annotations) == 1024
