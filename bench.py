@@ -126,8 +126,7 @@ def grams(text: str) -> set[int]:
 def bare(text: str) -> set[str]:
     """The trimmed lines of four characters or more, each also without its number prefix and diff sign."""
     out = {line for line in map(str.strip, text.split("\n")) if len(line) >= 4}
-    numbers = ((re.match(NUMBER, line), line) for line in out)
-    plain = {line[match.end() :].strip() for match, line in numbers if match}
+    plain = {line[match.end() :].strip() for line in out for match in [re.match(NUMBER, line)] if match}
     return out | plain | {line[1:].strip() for line in out if line[0] in "+-"}
 
 
@@ -256,9 +255,8 @@ class Engine:
 
     def send(self, turn: Turn, task: str, latest: str) -> Sent:
         """What the model gets for the result of `turn`."""
-        if self.name == "full" or len(turn.text) <= 10_000:
-            return Sent(turn.text, "full")
-        return Sent(f"{turn.text[:5000]}\n… elided …\n{turn.text[-5000:]}", self.name)
+        text, whole = turn.text, self.name == "full" or len(turn.text) <= 10_000
+        return Sent(text, "full") if whole else Sent(f"{text[:5000]}\n… elided …\n{text[-5000:]}", self.name)
 
     def forget(self) -> None:
         """What was sent so far has left the model's context."""
@@ -546,10 +544,7 @@ def machine() -> dict[str, str]:
     return {"machine": system, "python": python, "version": jevlens.__version__, "commit": commit or "unknown"}
 
 
-Table = tuple[str, Sequence[str], Sequence[Sequence[Any]]]  # title, head, rows
-
-
-def report(as_json: bool, data: dict[str, Any], tables: Sequence[Table]) -> None:
+def report(as_json: bool, data: dict[str, Any], tables: Sequence[tuple[str, Sequence[str], Sequence[Any]]]) -> None:
     """Print `data` as JSON, or the tables (title, head, rows) as aligned columns under one line on the machine."""
     if as_json:
         print(json.dumps({**machine(), **data}, ensure_ascii=False))
@@ -620,7 +615,10 @@ def new_engine(name: str, args: argparse.Namespace) -> Engine:
 @functools.lru_cache(maxsize=None)
 def judge_of(name: str) -> Any:
     """The judge of a name; Jev remembers its answers by state and questions for the life of the process."""
-    return jevlens.make_judge(name, jevlens.Settings())
+    judge = jevlens.make_judge(name, jevlens.Settings())
+    if name == "jev" and not judge.client.key_source:
+        raise BenchError("--judge jev: no key is set, so every result would be sent whole")
+    return judge
 
 
 def settings_of(changes: dict[str, str]) -> jevlens.Settings:
@@ -684,7 +682,7 @@ def print_scores(args: argparse.Namespace, all_scored: list[list[Scored]], **mor
     ms = {name: times[int(len(times) * at)] for name, at in (("median", 0.5), ("p95", 0.95), ("p99", 0.99))}
     shown = [name for name in results[args.engines[0]] if name not in ("counts", "ci95")]
     counted = ("n", "compressed", "tokens", "edits", "c_edits")
-    tables: list[Table] = [
+    tables: list[Any] = [
         ("all large results", ["", "of", "referee rules", "corrected", *args.engines[1:]],
          [headline(name, results) for name in shown if not name.startswith("c_")]),
         ("slices (c_: corrected rules)", ["", *counted, *shown],
@@ -752,14 +750,14 @@ def cmd_trajectories(argv: Sequence[str]) -> None:
     print_scores(args, score_lines(read_lines(args.files, max(1, args.every), args.offset), args))
 
 
-def session_paths(path: str) -> list[str]:
+def session_paths(path: str) -> Iterator[str]:
     """The path of a file; below a folder what may hold sessions, by name; a folder of event files is one."""
-    out = [path] if os.path.isfile(path) else []
+    if os.path.isfile(path):
+        yield path
     for folder, _, files in sorted(os.walk(path)):
         found = [name for name in sorted(files) if name.endswith((".json", ".jsonl", ".traj", ".gz"))]
         events = [folder] if any(name.startswith("event-") for name in files) else []
-        out += events or [os.path.join(folder, name) for name in found]
-    return out
+        yield from events or [os.path.join(folder, name) for name in found]
 
 
 def row_of(session: history.Session) -> dict[str, Any]:
@@ -946,10 +944,10 @@ def cmd_speed(argv: Sequence[str]) -> None:
     seeing("test", text)()
     peak = len(text) + tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    memory = [["10 MB", peak / 1e6, peak / len(text), (peak - 8 * len(text)) / (text.count("\n") + 1)]]
-    tables: list[Table] = [
+    tables: list[Any] = [
         ("time of a view", ["", "size", "ms", "ms per MB", "in identifier passes"], rows),
-        ("peak memory (test log, the input counted)", ["", "MB", "x input", "bytes a line beyond 8 x input"], memory),
+        ("peak memory (test log, the input counted)", ["", "MB", "x input", "bytes a line beyond 8 x input"],
+         [["10 MB", peak / 1e6, peak / len(text), (peak - 8 * len(text)) / (text.count("\n") + 1)]]),
         ("process start to finish", ["", "ms", "x bare", "ms above bare"], begun)]  # fmt: skip
     report(args.json, {title: [dict(zip(head, row)) for row in rows] for title, head, rows in tables}, tables)
 

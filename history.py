@@ -270,31 +270,32 @@ def _read(kind: str, document: Record, name: str) -> Session:
     id = str(at(document, "id|instance_id|session_id") or name)
     session = Session(id, kind, str(at(document, "agent") if kind == "row" else kind), str(at(document, "group") or id))
     if kind == "swe-agent":
-        asked = (each.get("content") for each in document.get("history", ()) if each.get("role") == "user")
+        asked = (each.get("content") for each in parts_of(document, "history")[1:] if each.get("role") == "user")
         session.user(next(asked, ""))
     table = [(when, acts.split(";")) for when, _, acts in (rule.partition(": ") for rule in rules)]
-    seen: Set[Any] = set()  # a resumed Claude Code session repeats records
+    seen: Set[str] = set()  # a resumed Claude Code session repeats records
     for each in (each for record in document[key] for each in (record if isinstance(record, list) else [record])):
-        fresh = isinstance(each, dict) and at(each, "uuid") not in seen
+        uuid = str(at(each, "uuid") or "")
+        fresh = isinstance(each, dict) and uuid not in seen
         acts = [(part, act.split()) for part in (parts_of(each, parts) if fresh else ())
                 for act in next((acts for when, acts in table if holds(part, when)), ())]  # fmt: skip
         session.skipped += all(words[0] == "skip" for _, words in acts)
         for part, (method, *paths) in acts:
             if method != "skip":
                 getattr(session, method)(*(at(part, path) for path in paths))
-        seen.add(at(each, "uuid") or id)  # not None, which would hide every record without a uuid
+        seen.update([uuid] if uuid else [])
     return session
 
 
 def branch(records: List[Record]) -> List[Record]:
     """The records of a tree that lead to its last one, by `id` and `parentId`, and those without an id."""
-    by_id = {record["id"]: record for record in records if record.get("id")}
-    wanted: Set[Any] = set()
-    place = records[-1].get("id")
+    by_id = {str(record["id"]): record for record in records if record.get("id")}
+    wanted: Set[str] = set()
+    place = str(records[-1].get("id"))
     while place in by_id and place not in wanted:
         wanted.add(place)
-        place = by_id[place].get("parentId")
-    return [record for record in records if not record.get("id") or record["id"] in wanted]
+        place = str(by_id[place].get("parentId"))
+    return [record for record in records if not record.get("id") or str(record["id"]) in wanted]
 
 
 # ---------------------------------------------------------------- evidence: terms and scores

@@ -4987,6 +4987,34 @@ def test_commands_of_the_older_agents_become_calls(tmp_path: Any) -> None:
     assert session.entries[-1]["args"] == expected
 
 
+JUNK: tuple[Any, ...] = (None, 5, True, "", [], {}, [1, None, {"type": "text"}], {"a": {"b": 1}}, "x", [[]], -1.5)
+
+
+def damaged(value: Any, number: Any) -> Any:
+    """A JSON value with about every eleventh part of it replaced, by position and without chance."""
+    if next(number) % 11 == 0:
+        return JUNK[next(number) % len(JUNK)]
+    if isinstance(value, dict):
+        return {key: damaged(each, number) for key, each in value.items()}
+    return [damaged(each, number) for each in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("sentence", SESSIONS)
+def test_a_damaged_session_is_read_as_far_as_it_goes(sentence: str, tmp_path: Any) -> None:
+    text = SESSIONS[sentence][0]
+    path = tmp_path / "session"
+    read = 0
+    for start in range(1, 60):
+        records = [json.loads(line) for line in text.split("\n")]
+        path.write_text(lines_of(*(damaged(each, itertools.count(start)) for each in records)))
+        with contextlib.suppress(history.SessionError):
+            for session in history.read_session(str(path)):
+                row = bench.row_of(session)
+                bench.Scorer(row, bench.prepare(row), bench.Engine()).run()
+                read += all(isinstance(entry["content"], str) for entry in session.entries)
+    assert read > 10
+
+
 @pytest.mark.parametrize("text", ("", "no session", '{"a": 1}', "[]", '{"turns": 3}'))
 def test_what_is_no_session_is_refused(text: str, tmp_path: Any) -> None:
     path = tmp_path / "x"
