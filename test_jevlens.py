@@ -643,6 +643,13 @@ BEGIN
 END;
 ALTER TABLE users ADD COLUMN x int;
 """, ["users 1-4", "f 5-9", "p 10-13", "users 14-14"]),
+    "a short constant is no block, nor is what it holds": ("a.js", """const x = foo(function y() {
+  return 1;
+}, 2);
+function b() {
+  return 1;
+}
+""", ["const x = foo(function y() { 1-3", "b 4-6"]),
     "a scanner that was misled starts again at column 0": ("a.js", """function a() {
   return x.replace(/"{/g, '');
 }

@@ -1248,9 +1248,14 @@ def blocks(doc: Doc) -> List[Block]:
     them, under their qualified names; `header` for the lines with imports before them; what stands between at depth 0
     under its first line. Everything else: see _SECTIONS_OF. An output of one line has none: there is nothing to cut.
     """
-    least = {"constant": _CONSTANT, "key": _CONSTANT}  # a short one is shown whole by its outline
-    found = [Block(item.name, item.start, item.end, item.depth, item.kind) for item in _declared(doc)
-             if item.end - item.line >= (2 if item.kind == "key" and not item.depth else least.get(item.kind, 1))]
+    found: List[Block] = []
+    skipped = 0  # the end of a short constant or key: an outline shows it whole, and what is inside it
+    for item in _declared(doc):
+        least = {"constant": _CONSTANT, "key": _CONSTANT if item.depth else 2}.get(item.kind, 1)
+        if item.end - item.line < least:
+            skipped = max(skipped, item.end)
+        elif item.start >= skipped:
+            found.append(Block(item.name, item.start, item.end, item.depth, item.kind))
     if doc.shape == "table" or len(doc.lines) < 2:
         return []
     return found if found and found[0].kind == "key" else _with_gaps(doc, found) if found else _section_blocks(doc)
