@@ -2298,17 +2298,28 @@ _OFFERED: Dict[str, Tuple[Callable[[Doc, Mapping[str, float]], Optional[View]], 
 }
 
 
-def candidates(doc: Doc, terms: Mapping[str, float], known: AbstractSet[str] = frozenset()) -> List[View]:
+def candidates(doc: Doc, terms: Mapping[str, float], known: AbstractSet[str] = frozenset(),
+               most: int = 99) -> List[View]:
     """The views on offer: the shape's base view, then the kind's; each of at most 60 % of the full characters.
 
-    One of each name. The name cover is not in them (see `cover`); `known` names need not show in long lines.
+    One of each name. The name cover is not in them (see `cover`); `known` names need not show in long lines. most: how
+    many are wanted, the first of them: who only takes the base view need not pay for the others.
     """
     found: Dict[str, View] = {}
     for make in (base, *_OFFERED.get(doc.kind, ())):
-        view = make(doc, terms)
-        if view and view.name not in found and len(render(doc, view).text) <= _ADMITTED * len(doc.text):
+        view = make(doc, terms) if len(found) < most else None
+        if view and view.name not in found and _admitted(doc, view):
             found[view.name] = view
     return list(found.values())
+
+
+def _admitted(doc: Doc, view: View) -> bool:
+    """Whether the view, printed, has at most 60 % of the full characters; printed only where a bound does not tell."""
+    limit = _ADMITTED * len(doc.text)
+    gaps = 1 + sum(b > a + 1 for a, b in zip(view.keep, view.keep[1:]))
+    bound = sum(len(doc.lines[line]) + 1 for line in view.keep) + 64 * gaps  # no marker of one range is longer
+    return bound <= limit and not view.pieces and doc.numbers.origin == "output" or len(render(doc, view).text) <= limit
+
 
 # ---------------------------------------------------------------- rendering and tidying
 
