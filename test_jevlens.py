@@ -5175,6 +5175,28 @@ def test_the_minimal_and_the_empty_form() -> None:
         history.extract(entries, "css", profile="best")
 
 
+FRAMES = {  # entries too large to quote, session characters, profile -> bytes of the known system, bytes of ours
+    "a saved session with two children": (20, 66, "seed", 1208, 1105),
+    "a saved session of at most 8 bundles": (5, 66, "seed", 1037, 932),
+    "an unsaved session with two children": (20, 36, "seed", 1148, 1075),
+    "an unsaved session of at most 8 bundles": (5, 36, "seed", 977, 902),
+    "the short frame names no session": (20, 66, "default", 1208, 353),
+}
+
+
+@pytest.mark.parametrize("sentence", FRAMES)
+def test_a_frame_is_smaller_than_the_known_one(sentence: str) -> None:
+    count, length, profile, known, ours = FRAMES[sentence]
+    entries = talk(*[(f"u23456{i:02}", "x" * 3000) for i in range(count)])
+    size = {}
+    for bound in (300, 2000):
+        view = history.extract(entries, "q", profile=profile, conversation="s" * length, max_view_bytes=bound,
+                               diagnostics=["d" * 48])  # fmt: skip
+        assert not view.entry_ids
+        size[bound] = len(view.text)
+    assert size[2000] == ours < known and size[300] <= 270
+
+
 def test_no_view_is_larger_than_its_bound_and_every_quote_is_whole() -> None:
     pieces = ("plain words", "🙂🙃", "数据库 の を", "\ud800 lone", "\x00\x1f\x7f", '"\\', "\u2028\n\t", "e\u0301", "ß" * 40)
     state = 7
