@@ -5420,7 +5420,7 @@ def test_the_default_asks_about_what_fits_the_query() -> None:
         assert ("u123" in asked) is expected
     made = controller(mode="deterministic")
     made.prepare(entries, "zebra")
-    odd = [{"role": "assistant", "content": object()}, {"role": "user", "content": "zebra"}]  # a host's own objects
+    odd: list[dict[str, Any]] = [{"role": "assistant", "content": object()}, {"role": "user", "content": "zebra"}]
     assert len(made.inject(odd)) == 3 and made.inject(odd) == made.inject(odd)
 
 
@@ -5572,7 +5572,7 @@ def test_what_is_sent_to_a_classifier_is_masked() -> None:
             self.sent = json.dumps(state)
             return jevlens.Answers({id: jevlens.Answer("noul", noul=0.5) for id in questions}, "m", 0, 0)
 
-    client = Client()
+    client: Any = Client()
     made = controller(jevlens.plain_ask(client))
     view = made.prepare(talk(("u1", "use AKIAIOSFODNN7EXAMPLE for the bucket")), "bucket")
     assert view and view.diagnostics == (history.SALIENCE,)
