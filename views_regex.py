@@ -1586,7 +1586,7 @@ _VIEW_RULES = (
     # files that nobody fixes from here: frames and notes in them are folded
     Rule("library", r"site-packages|dist-packages|node_modules|/usr/(?:local/)?(?:lib|include|share)|/opt/conda|\.pyenv"
          r"|lib/python3|\.cargo/registry|/rustc/|node:|/go/(?:src|pkg/mod)/|<frozen|<template>|/gems/|/vendor/"
-         r"|internal/modules|\b(?:core|std|alloc)::|__rustc|\b(?:java|jdk|sun|org\.junit|org\.apache\.maven|kotlin|scala)\.[a-z]",
+         r"|internal/modules|\b(?:core|std)::|__rustc|\b(?:java|jdk|sun|org\.(?:junit|apache\.maven)|kotlin)\.[a-z]",
          "/usr/lib/python3.11/json/__init__.py:346: in loads", "src/library.py:3: in load"),
     # a stack frame: Python, pytest, JS, Java, .NET, vitest, rspec, Rust
     Rule("frame", r"^\s*(?:File \"[^\"\n]{1,300}\", line [0-9]+|at [^\n]{1,400}|❯ \S+:[0-9]+|# \S+\.rb:[0-9]+"
@@ -1780,7 +1780,7 @@ def _two_ends(doc: Doc, name: str, spare: int) -> Optional[View]:
 # What a failing test looks like in the print of its runner: the line that opens it, and a line that does not belong to
 # it any more (another failure also ends it). One alternative a runner family, so that a runner is one line, no branch.
 _FAILURE_RULES = (
-    Rule("failure-start", r"^_{3,} \S.* _{3,}$|^(?:FAIL|ERROR): \S+(?: \(|$)|^\s*--- FAIL: "  # pytest, unittest, go test
+    Rule("failure-start", r"^_{3,} \S.* _{3,}$|^(?:FAIL|ERROR): \S+(?: \(|$)|^\s*--- FAIL: "  # pytest, unittest, go
          r"|^---- \S.* stdout ----|^thread '[^'\n]{1,200}'.{0,40} panicked at "  # cargo test
          r"|^\s*● \S|^ ?FAIL  ?\S+\.[a-z]+|^\(fail\) |^\s*[0-9]{1,4}\) \S"  # jest, vitest, bun; mocha, rspec, phpunit
          r"|^\s*[✖✗✘×] |^\s*not ok [0-9]"  # node:test, vitest, phpunit --testdox, TAP
@@ -1796,7 +1796,8 @@ _FAILURE_RULES = (
     # what is said about a whole run, by any of them
     Rule("test-summary", r"^(?:={3,} [^\n]{0,200}\b(?:passed|failed|errors?|skipped|FAILURES|ERRORS|short test)\b"
          r"|[0-9]+ (?:passed|failed|errors?|skipped)\b|!+ .{1,200}!$|(?:FAILED|ERROR) \S|Ran [0-9]+ test|OK\b"
-         r"|FAILED \(|FAIL\s+\S+\s|ok\s+\S+\s+(?:[0-9.]+s|\(c)|(?:FAIL|PASS)$|test result: |[ℹ#] (?:tests|suites|pass|fail|cancelled) [0-9]"
+         r"|FAILED \(|FAIL\s+\S+\s|ok\s+\S+\s+(?:[0-9.]+s|\(c)|(?:FAIL|PASS)$|test result: "
+         r"|[ℹ#] (?:tests|suites|pass|fail|cancelled) [0-9]"
          r"|\s{0,8}(?:Test Suites|Test Files|Tests|Snapshots|Time|Duration):? +[0-9]|rspec \S|[0-9]+ examples?, "
          r"|\s{0,8}[0-9]+ (?:pass|fail|pend)ing|(?:\[[A-Z]+\] )?(?:Tests run: [0-9]|BUILD )|[0-9]+ tests? completed"
          r"|(?:Failed|Passed)! |[0-9]+% tests passed|The following tests FAIL|\s+[0-9]+ - .{1,99}\((?:Fail|Time))",
@@ -1808,8 +1809,8 @@ _FAILURE_RULES = (
 )
 # Where failures may start and runs break, for a quick search; the rules then decide.
 _FAILURE_WORDS = ("(fail)", "___ ", "fail: ", "error: ", " stdout ----", " panicked at ", "● ", "fail ", ") ", "✖ ",
-                  "✗ ", "✘ ", "× ", "not ok ", "<<< ", "failed", "[fail]", "***", "could not compile", "importerror while",
-                  "compilation error", "no tests ran", "segmentation fault", "fatal python")
+                  "✗ ", "✘ ", "× ", "not ok ", "<<< ", "failed", "[fail]", "***", "could not compile",
+                  "importerror while", "compilation error", "no tests ran", "segmentation fault", "fatal python")
 _BEFORE_MARK = 6  # source lines before pytest's `>` line: without them edits were missed, with more nothing was gained
 _FEW_FAILURES = 5  # so few are fixed one by one, from the source that the runner printed: most of a function
 _BEFORE_MARK_FEW = 24
@@ -2162,7 +2163,7 @@ _HASH_LIFT = 0.4  # long numbers and hashes are rarely typed again
 _COMMIT_LIFT = 7.0  # but a commit's hash is, in what a commit printed
 _STRUCTURE_LIFT, _TERM_LIFT, _EARLY_LIFT = 1.6, 2.0, 1.5  # of the line: a declaration, many terms, in the first fifth
 _MARKER_COST = 8  # characters: a line that is put back splits a gap and makes one more marker
-_COVER_MOST = 0.35  # of the text: a full cover of a text costs 12-28 %, one of a list of equals 60-79 % and helps nobody
+_COVER_MOST = 0.35  # of the text: a full cover of a text costs 12-28 %, one of a list of equals 60-79 % for nothing
 _LONG_COST = 600  # characters that a long line costs in pieces, before the pieces of the names
 
 
@@ -2213,7 +2214,8 @@ def _chances(doc: Doc, counts: Mapping[str, int], have: AbstractSet[str],
 def _priced(units: Sequence[Tuple[int, List[str], float, int]], chance: Dict[str, float], left: float) -> List[int]:
     """The units (id, names, worth of a name per character, size) worth more than their characters, the best first.
 
-    `left`: characters that they may have together. Worth only falls while names get covered, so a heap with late re-evaluation is exact. `chance` is used up.
+    `left`: characters that they may have together. Worth only falls while names get covered, so a heap with late
+    re-evaluation is exact. `chance` is used up.
     """
     heap = [(-inf, number) for number in range(len(units))]
     chosen: List[int] = []
