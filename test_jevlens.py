@@ -1525,6 +1525,9 @@ EVERY_KIND: dict[str, tuple[str, str, dict[str, Any]]] = {
     "a part of a file": (
         "\n".join(LINES[300:600]), "bash", {"command": "sed -n '301,900p' shop.py"}),
     "code with CRLF": (MODULE.replace("\n", "\r\n"), *READ_SHOP),
+    "code with trailing blanks, bars and long literals": (
+        MODULE.replace(":\n", ":  \t\n").replace("total = 0", "total = 0  # " + "=" * 70 + " " * 20 + "x")
+        .replace("import math", "WORDS = '" + "long " * 120 + "'"), *READ_SHOP),
     "code with blank lines at both ends": ("\n\n \n" + MODULE + "\n\t\n\n", *READ_SHOP),
     "prose": (
         "\n\n".join(f"## Part {n}\n\n{'The words of this part say little. ' * 8}" for n in range(40)),
@@ -2065,6 +2068,336 @@ def test_no_log_when_it_is_turned_off_and_nothing_on_disk_without_a_directory(
     assert jevlens.Lens("local", settings=OUTLINE_LENS).see(MODULE, *READ_SHOP).id
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a"]
 
+
+# ---- what the field gets wrong: faults of the known system and public bug reports, end to end with the local judge
+
+
+class Field(NamedTuple):
+    """An output that some tool of this kind spoils: what its view must keep, word for word, and what it must not."""
+
+    output: str
+    tool: str
+    args: dict[str, Any]
+    keeps: Sequence[str] = ()
+    drops: Sequence[str] = ()
+    task: str = ""
+    shortened: bool = True
+
+
+def steps(count: int, **planted: str) -> str:
+    """A build's progress of `count` lines; `at_50="…"` plants a line after that per cent of them."""
+    rows = [f"step {n} of {count}: compiled part {n * 31 % 997} in {n % 7} ms" for n in range(count)]
+    for place, line in sorted(planted.items(), reverse=True):
+        rows.insert(int(place[3:]) * count // 100, line)
+    return "\n".join(rows)
+
+
+def bash(command: str) -> tuple[str, dict[str, str]]:
+    return "bash", {"command": command}
+
+
+# pytest 9.0.3 on Python 3.11, with -v; the passing rows and the failures repeat with another number
+PYTEST_HEAD = """============================= test session starts ==============================
+platform linux -- Python 3.11.7, pytest-9.0.3, pluggy-1.6.0 -- /usr/bin/python3
+rootdir: /w
+collected 62 items
+
+"""
+PYTEST_CHAIN = """
+=================================== FAILURES ===================================
+_________________________________ test_missing _________________________________
+
+name = 'nut'
+
+    def price(name):
+        try:
+>           return PARTS[name]
+                   ^^^^^^^^^^^
+E           KeyError: 'nut'
+
+shop.py:6: KeyError
+
+The above exception was the direct cause of the following exception:
+
+    def test_missing():
+        total = 0
+        for name in json.loads('["bolt", "nut"]'):
+>           total += shop.price(name)
+                     ^^^^^^^^^^^^^^^^
+
+test_chain.py:12:\x20
+_ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _\x20
+
+name = 'nut'
+
+    def price(name):
+        try:
+            return PARTS[name]
+        except KeyError as error:
+>           raise ValueError(f"no part called {name}") from error
+E           ValueError: no part called nut
+
+shop.py:8: ValueError
+=========================== short test summary info ============================
+FAILED test_chain.py::test_missing - ValueError: no part called nut
+========================= 1 failed, 60 passed in 2.94s =========================
+"""
+PYTEST_ROW = "test_chain.py::test_fine[{n}] PASSED                                       [ {n:2}%]\n"
+PYTEST_FAILURE = """________________________________ test_price[{n}] ________________________________
+
+n = {n}
+
+    @pytest.mark.parametrize("n", range(300))
+    def test_price(n):
+>       assert n % 4 or n * 2 == n, f"price of part {n}"
+E       AssertionError: price of part {n}
+E       assert (({n} % 4) or ({n} * 2) == {n})
+
+test_many.py:4: AssertionError
+"""
+PYTEST_COLLECT = """______________________ ERROR collecting test_import_{n}.py _______________________
+ImportError while importing test module '/w/test_import_{n}.py'.
+Hint: make sure your test modules/packages have valid Python names.
+Traceback:
+/usr/lib/python3.11/importlib/__init__.py:126: in import_module
+    return _bootstrap._gcd_import(name[level:], package, level)
+           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+test_import_{n}.py:1: in <module>
+    import no_such_module_{n}
+E   ModuleNotFoundError: No module named 'no_such_module_{n}'
+"""
+# RSpec 3 documentation format
+RSPEC_END = """
+Failures:
+
+  1) price of part number 99 is right
+     Failure/Error: expect(n == 99 ? 0 : n).to eq(n)
+
+       expected: 99
+            got: 0
+
+       (compared using ==)
+     # ./t_spec.rb:4:in `block (3 levels) in <top (required)>'
+
+Finished in 0.11027 seconds (files took 0.28289 seconds to load)
+200 examples, 1 failure
+
+Failed examples:
+
+rspec ./t_spec.rb[1:100] # price of part number 99 is right
+"""
+# PHPUnit 9.6.7 with --testdox
+PHPUNIT_FAILURE = """ ✘ Price with data set "part 99"
+   │
+   │ Failed asserting that 99 is identical to 0.
+   │
+   │ /w/T.php:6
+   │
+"""
+# node 18 with --test-reporter=tap
+TAP_ROW = "# Subtest: price of part {n}\nok {m} - price of part {n}\n  ---\n  duration_ms: 0.02\n  ...\n"
+TAP_FAILURE = """# Subtest: price of part 99
+not ok 100 - price of part 99
+  ---
+  duration_ms: 1.236265
+  location: '/w/a.test.mjs:2:25'
+  failureType: 'testCodeFailure'
+  error: |-
+    Expected values to be strictly equal:
+
+    0 !== 99
+
+  code: 'ERR_ASSERTION'
+  ...
+"""
+# CTest 3.25
+CTEST_END = """101/101 Test #101: price_of_nut .....................***Failed    0.03 sec
+
+99% tests passed, 1 tests failed out of 101
+
+Total Test time (real) =   3.12 sec
+
+The following tests FAILED:
+\t101 - price_of_nut (Failed)
+Errors while running CTest
+"""
+# unittest of Python 3.11, verbosity 2
+UNITTEST_END = """test_nut (__main__.Price.test_nut) ... FAIL
+
+======================================================================
+FAIL: test_nut (__main__.Price.test_nut)
+----------------------------------------------------------------------
+Traceback (most recent call last):
+  File "/w/unit.py", line 5, in test_nut
+    self.assertEqual(32, 0, "part 99")
+AssertionError: 32 != 0 : part 99
+
+----------------------------------------------------------------------
+Ran 201 tests in 0.018s
+
+FAILED (failures=1)
+"""
+LONG_ROWS = "\n".join(f"row {n} " + f"word{n} " * 700 for n in range(19))
+LONG_ROWS += "\nfinal " + "x" * 5000 + " error: no compiler"
+SECTIONS_OF_A_FILE = "".join(f"match {n}{' ' * 40}padded{'=' * 60}\n" for n in range(200))
+
+FIELD: dict[str, Field] = {
+    "a library raises in the middle of a log": Field(
+        steps(600, at_50="ValueError: bad rate 7"), *bash("make"), ["ValueError: bad rate 7"]),
+    "an exception of Java in the middle": Field(
+        steps(600, at_50="java.lang.NullPointerException: order"), *bash("make"), ["NullPointerException: order"]),
+    "errors in the plural": Field(steps(600, at_50="found 3 errors in cart"), *bash("make"), ["found 3 errors"]),
+    "warnings in the plural": Field(
+        steps(600, at_50="2 warnings generated."), *bash("make"), ["2 warnings generated."]),
+    "npm's own word for an error": Field(
+        steps(600, at_50="npm ERR! code ELIFECYCLE"), *bash("npm run build"), ["npm ERR! code ELIFECYCLE"]),
+    "a crash": Field(
+        steps(600, at_50="Segmentation fault (core dumped)"), *bash("make"), ["Segmentation fault (core dumped)"]),
+    "a process that was killed": Field(steps(600, at_50="Killed"), *bash("make"), ["\nKilled\n"]),
+    "a cross of a test runner": Field(
+        steps(600, at_50="✖ rounds the total"), *bash("npm test"), ["✖ rounds the total"]),
+    "an error after one per cent": Field(steps(900, at_01="error: no rule"), *bash("make"), ["error: no rule"]),
+    "an error in the middle of 4,000 lines": Field(
+        steps(4000, at_50="src/a.c:7:3: error: no bolt"), *bash("make"), ["src/a.c:7:3: error: no bolt"]),
+    "an error after 99 per cent": Field(steps(900, at_99="error: no rule"), *bash("make"), ["error: no rule"]),
+    "the one rare line among many alike": Field(
+        EVERY_KIND["a log with one rare line"][0], *bash("docker logs web"), ["disk quota reached on volume b"]),
+    "a log that is read as a file": Field(
+        steps(600, at_50="FATAL: disk is gone"), "read", {"path": "build.log"}, ["FATAL: disk is gone"]),
+    "a pipe that gives status 0 over a failing run": Field(
+        steps(600, at_50="2 failed, 7 passed"), *bash("make test | tail -n 9999"), ["2 failed, 7 passed"]),
+    "few and long lines, the error last": Field(LONG_ROWS, *bash("cargo build"), ["error: no compiler"]),
+    "bars and padding": Field(
+        PYTEST_HEAD + "".join(map(PYTEST_ROW.format_map, ({"n": n} for n in range(90)))) + PYTEST_CHAIN,
+        *bash("pytest -v"), [], ["=" * 30, "_" * 30, " " * 30]),
+    "pytest: chained exceptions, both in our own code": Field(
+        PYTEST_HEAD + "".join(map(PYTEST_ROW.format_map, ({"n": n} for n in range(90)))) + PYTEST_CHAIN,
+        *bash("pytest -v"),
+        [">           return PARTS[name]", "E           KeyError: 'nut'", "shop.py:6: KeyError", "test_chain.py:12:",
+         ">           total += shop.price(name)", ">           raise ValueError(f", "shop.py:8: ValueError",
+         "E           ValueError: no part called nut", "FAILED test_chain.py::test_missing", "1 failed, 60 passed"],
+        ["test_fine[50]"]),
+    "pytest: eighty failures": Field(
+        PYTEST_HEAD + "=================================== FAILURES ===================================\n"
+        + "".join(PYTEST_FAILURE.replace("{n}", str(n)) for n in range(80))
+        + "".join(f"FAILED test_many.py::test_price[{n}] - AssertionError: price of part {n}\n" for n in range(80))
+        + "======================== 80 failed, 220 passed in 3.66s ========================\n",
+        *bash("pytest"), ["80 failed, 220 passed", *(f"test_price[{n}]" for n in range(80))], shortened=False),
+    "pytest: nothing could be collected": Field(
+        PYTEST_HEAD + "==================================== ERRORS ====================================\n"
+        + "".join(PYTEST_COLLECT.replace("{n}", str(n)) for n in range(12))
+        + "=========================== short test summary info ============================\n"
+        + "".join(f"ERROR test_import_{n}.py\n" for n in range(12))
+        + "!!!!!!!!!!!!!!!!!!! Interrupted: 12 errors during collection !!!!!!!!!!!!!!!!!!!\n"
+        + "============================== 12 errors in 2.65s ==============================\n",
+        *bash("pytest"),
+        ["E   ModuleNotFoundError: No module named 'no_such_module_7'", "test_import_7.py:1: in <module>",
+         "12 errors in 2.65s"]),
+    "rspec": Field(
+        "\nprice\n" + "".join(f"  of part number {n} is right\n" for n in range(200)) + RSPEC_END,
+        *bash("rspec"), ["1) price of part number 99 is right", "expected: 99", "got: 0", "# ./t_spec.rb:4:in",
+                         "200 examples, 1 failure"], ["number 57"]),
+    "phpunit": Field(
+        "PHPUnit 9.6.7 by Sebastian Bergmann and contributors.\n\nT\n" + "".join(
+            PHPUNIT_FAILURE if n == 99 else f' ✔ Price with data set "part {n}"\n' for n in range(200))
+        + "\nTime: 00:00.029, Memory: 6.00 MB\n\nFAILURES!\nTests: 200, Assertions: 200, Failures: 1.\n",
+        *bash("phpunit --testdox T.php"),
+        ['✘ Price with data set "part 99"', "Failed asserting that 99 is identical to 0.", "/w/T.php:6",
+         "Tests: 200, Assertions: 200, Failures: 1."], ['"part 57"']),
+    "TAP": Field(
+        "TAP version 13\n" + "".join(
+            TAP_FAILURE if n == 99 else TAP_ROW.format(n=n, m=n + 1) for n in range(200))
+        + "1..200\n# tests 200\n# pass 199\n# fail 1\n",
+        *bash("node --test"), ["not ok 100 - price of part 99", "0 !== 99", "/w/a.test.mjs:2:25", "# fail 1"],
+        ["part 57"]),
+    "ctest": Field(
+        "Test project /w\n" + "".join(
+            f"        Start {n:3}: price_{n}\n{n:3}/101 Test {f'#{n}':>4}: price_{n} ..........   Passed    0.03 sec\n"
+            for n in range(1, 101)) + CTEST_END,
+        *bash("ctest"), ["price_of_nut", "***Failed", "1 tests failed out of 101", "\t101 - price_of_nut (Failed)"]),
+    "unittest": Field(
+        "".join(f"test_{n} (__main__.Price.test_{n}) ... ok\n" for n in range(200)) + UNITTEST_END,
+        *bash("python unit.py"),
+        ["FAIL: test_nut (__main__.Price.test_nut)", "AssertionError: 32 != 0 : part 99", "FAILED (failures=1)"],
+        shortened=False),
+    "JSON on one line, one part asked for": Field(
+        json.dumps({f"key_{n}": {"id": n, "url": f"https://example.org/{n}"} for n in range(4000)}), *bash("curl x"),
+        ["https://example.org/777"], task="which url has key_777?"),
+    "JSON, values are not replaced by their types": Field(
+        json.dumps([{"id": n, "socket": f"ws://host/{n}"} for n in range(2000)], indent=1), *bash("curl x"),
+        ["ws://host/"], ["string", "number"]),
+    "a search, one word of which is asked for": Field(
+        "\n".join(f"src/p{n // 9}.py:{n * 3 + 1}:    total = " + ("refund(value)" if n == 177 else f"add(value, {n})")
+                  for n in range(300)),
+        "grep", {"pattern": "total", "path": "src"}, ["src/p19.py:532:    total = refund(value)"],
+        task="where is the refund computed?"),
+    "a search with headings, as ripgrep prints it": Field(
+        "\n\n".join(f"src/p{n}.py\n" + "\n".join(f"{m}:    total = add(value, {m + n})" for m in range(9, 30))
+                    for n in range(40)), *bash("rg --heading total"), ["src/p0.py"]),
+    "sections of a command are tidied when they are put back": Field(
+        SECTIONS_OF_A_FILE, *bash("./report"), ["match 0", "match 199"], ["=" * 30, " " * 30]),
+    "a code file by its first lines is not one": Field(
+        "cat: a.py: No such file or directory\n" + steps(300), *bash("cat a.py; make"),
+        ["cat: a.py: No such file or directory"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("sentence", FIELD)
+def test_what_the_field_gets_wrong(sentence: str) -> None:
+    case = FIELD[sentence]
+    lens = jevlens.Lens("local", settings=PLAIN_LENS)
+    seen = lens.see(case.output, case.tool, case.args, task=case.task, is_error="error" in sentence)
+    check(case.output, seen, lens)
+    assert [part for part in case.keeps if part not in seen.text] == []
+    assert [part for part in case.drops if part in seen.text] == []
+    assert (seen.view != "full") >= case.shortened, seen.reason
+    numbers = set(re.findall(r"\w+", case.output))
+    for text in seen.text.split("\n") if seen.view == "full" else body_of(seen):
+        if not text.startswith("⋯ "):
+            assert "…" in text or "⋯" in text or not set(re.findall(r"\w+", text)) - numbers
+
+
+def test_a_diff_keeps_hunks_whole_and_byte_exact() -> None:
+    hunk = "@@ -{n},4 +{n},4 @@ def f{n}():\n context {n}          padded\n-old line {n}   \n+new line {n}\t\n "
+    hunk += "=" * 60
+    text = "\n".join(
+        f"diff --git a/f{n}.py b/f{n}.py\nindex 11{n:05}..22{n:05} 100644\n--- a/f{n}.py\n+++ b/f{n}.py\n"
+        + hunk.replace("{n}", str(n)) + "\n" + "\n".join(f" same {m} in {n}" for m in range(3)) for n in range(60))
+    for command in ("git diff", "git log -p"):
+        lens = jevlens.Lens("local", settings=PLAIN_LENS)
+        seen = lens.see(text, "bash", {"command": command}, task="round in f7")
+        check(text, seen, lens)
+        lines = text.split("\n")
+        starts = [n for n, line in enumerate(lines) if line.startswith("@@")]
+        for start in starts:
+            end = next((n for n in range(start, len(lines)) if lines[n].startswith("diff ")), len(lines))
+            kept = [n for n in range(start, end) if n + 1 in seen.kept]
+            changed = [n for n in range(start, end) if lines[n][:1] in "+-"]
+            assert not set(changed) & set(kept) or kept == list(range(start, end))
+
+
+def test_a_footer_stands_under_a_view_exactly_when_something_is_left_out() -> None:
+    for output, tool, args in EVERY_KIND.values():
+        for settings in (PLAIN_LENS, OUTLINE_LENS):
+            seen = jevlens.Lens("local", settings=settings).see(output, tool, args)
+            left_out = seen.view not in ("full", "thin")
+            assert left_out == ("complete output stored" in seen.text) == bool(seen.id)
+
+
+def test_recall_gives_long_lines_back_that_a_view_shows_in_pieces() -> None:
+    lens = jevlens.Lens("local", settings=PLAIN_LENS)
+    seen = lens.see(LONG_ROWS, "bash", {"command": "cargo build"})
+    assert "chars⋯" in seen.text
+    for n, line in enumerate(LONG_ROWS.split("\n"), 1):
+        assert lens.recall(seen.id, lines=str(n)).split("\n", 1)[1].endswith(line)
+
+
+def test_the_first_request_counts_when_the_latest_message_says_go_on() -> None:
+    found = []
+    for task in ("mend step_23", "mend it"):
+        lens = jevlens.Lens("local", settings=OUTLINE_LENS)
+        found.append("    return value * 23\n" in lens.see(MODULE, *READ_SHOP, task=task, latest="go on").text)
+    assert found == [True, False]
 
 # ---- settings
 
@@ -7548,7 +7881,7 @@ def test_every_python_block_of_the_readme_runs(tmp_path: pathlib.Path, monkeypat
 
 
 def shell_lines() -> list[list[str]]:
-    """The commands in the shell blocks of README.md, split into words, without prompts, comments and what they print."""
+    """The commands in the shell blocks of README.md, split into words, without prompts and comments."""
     found = []
     for block in readme_blocks("sh", "bash", "shell", "console"):
         lines = block.replace("\\\n", " ").split("\n")

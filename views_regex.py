@@ -587,8 +587,9 @@ def _file_shape(paths: Sequence[str], sample: Sequence[str], by_tool: bool) -> T
 def _command_shape(sample: Sequence[str], command: str) -> str:
     """The shape of a shell command's output that is not just files."""
     words = programs(command)
-    known = [shape for word in words for shape, starts in _PROGRAMS.items()
-             if any(word == start or word.startswith(start + " ") for start in starts.split(","))]
+    named = [(start, shape) for shape, starts in _PROGRAMS.items() for start in starts.split(",")]
+    fits = [[row for row in named if (word + " ").startswith(row[0] + " ")] for word in words]
+    known = [max(rows, key=lambda row: len(row[0]))[1] for rows in fits if rows]  # `docker logs` says more than `docker`
     if "terminal" in known:  # a capture may hold anything
         return "terminal"
     shape = _content_shape(sample, known[-1:] == ["search"] and set(known) <= {"search", "tree"})
@@ -1944,6 +1945,7 @@ _LIST_WHOLE = 110  # lines: a path list this short stays whole, for any of its e
 _ERRORS_WHOLE = 40  # diagnostics: as many are read one by one; of more, two of each code tell what there is
 _PER_CODE = 2
 _FILES_ONCE = 40  # files that a build names once each: more are a list that nobody reads
+_RARE = 0.03  # share of the lines: more lines than these that are unlike all others are no exception
 _PER_TERM = 2  # rows of a search that each case term shows, so that one frequent word does not crowd out the others
 _HITS = 400  # hits of a term among which its best are looked for
 _BUILD_TAIL = 20  # the last lines of an install or build say how it ended
@@ -2001,7 +2003,8 @@ def _base_build(doc: Doc, terms: Mapping[str, float]) -> Set[int]:
         paths.add(path)
     scores = _scores(doc, terms)  # one of a rare code tells more than one of hundreds
     rare = {start: scores[start] * log2(1 + len(found) / seen[code]) for start, _, _, code, _ in found}
-    return keep | _best(doc, [rare.get(line, 0.0) for line in range(len(doc.lines))], _SHARES["build"][2])
+    named = _best(doc, [rare.get(line, 0.0) for line in range(len(doc.lines))], _SHARES["build"][2])
+    return keep | named | _outstanding(doc).difference(*(range(start, end) for start, end, *_ in found))
 
 
 def _diagnostics(doc: Doc) -> List[Tuple[int, int, str, str, str]]:
@@ -2137,10 +2140,18 @@ def _base_log(doc: Doc, terms: Mapping[str, float]) -> Set[int]:
 
 
 def _base_other(doc: Doc, terms: Mapping[str, float]) -> Set[int]:
-    """Head, end, two signals of each template unless they are many, and the lines that case terms choose."""
+    """Head, end, what stands out, and the lines that case terms choose."""
+    return _by_shares(doc, terms, "other") | _outstanding(doc)
+
+
+def _outstanding(doc: Doc) -> Set[int]:
+    """Two signals of each template, and what is said once or twice among many lines that are alike; few, or none."""
     signs = _templates(doc, _once(doc, "signals", lambda: _signal_lines(doc)))
     told = {line for group in signs for line in group[:_PER_CODE]}
-    return _by_shares(doc, terms, "other") | (told if len(told) <= _SHARES["other"][2] * len(doc.lines) else set())
+    found = told if len(told) <= _SHARES["other"][2] * len(doc.lines) else set()
+    groups = _templates(doc, range(len(doc.lines)))
+    rare = {line for group in groups if len(group) <= _PER_CODE for line in group}
+    return found | rare if len(rare) <= _RARE * len(doc.lines) else found
 
 
 _BASES: Dict[str, Callable[[Doc, Mapping[str, float]], Set[int]]] = {
