@@ -2183,8 +2183,7 @@ def open_store(store: Any, settings: Settings) -> Any:
 
 SHAPES = ("openai", "responses", "anthropic", "gemini")
 TEXT_TYPES = ("text", "input_text", "output_text", None)  # of parts whose `text` is text; None: Gemini's have no type
-CALL_TYPES = ("tool_use", "server_tool_use", "mcp_tool_use", "function_call", "custom_tool_call", "local_shell_call")
-ANSWERS = ("functionResponse", "function_response")  # Gemini's results, as JSON and as its SDK writes them
+INNER = ("functionCall", "function_call", "functionResponse", "function_response")  # what Gemini's parts hold
 # keys of results whose strings are text, in every host and shape
 TEXT_KEYS = ("text", "content", "output", "error", "result", "stdout", "stderr", "textResultForLlm")
 ASSISTANT = ("assistant", "model")
@@ -2215,6 +2214,14 @@ def _get(item: Any, *keys: str) -> Any:
     """The first of these fields that a message or part has, be it a dict or an SDK's object; None for none."""
     found = (item.get(key) if isinstance(item, Mapping) else getattr(item, key, None) for key in keys)
     return next((value for value in found if value is not None), None)
+
+
+def _parts(message: Any) -> Iterable[Any]:
+    """A message, its calls and the parts of its content."""
+    parts = _get(message, "content", "parts")
+    parts = [{"text": parts}] if isinstance(parts, str) else parts if isinstance(parts, list) else []
+    for part in (message, *parts, *(_get(message, "tool_calls") or ())):
+        yield _get(part, *INNER) or part
 
 
 def parsed(args: Any) -> Any:
@@ -2249,61 +2256,43 @@ class Fold:
         self.marks: List[int] = []
         self.sent: List[Any] = []
 
-    def add(self, item: Any, role: str = "") -> Any:
-        """Take in the next message, or a part of one; returns it, or a copy with its results shortened."""
+    def add(self, message: Any) -> Any:
+        """Take in the next message; returns it, or a copy with its results shortened."""
         with contextlib.suppress(Exception):  # what has a form that nobody foresaw is sent as it is
-            return self._add(item, role)
-        return item
+            return self._add(message)
+        return message
 
-    def _add(self, item: Any, role: str) -> Any:
-        kind, own, text = str(_get(item, "type")), _get(item, "role"), _get(item, "text")
-        if kind == "tool_result" or own in ("tool", "function") and _get(item, "parts") is None:
-            return self._result(item, "content")
-        if kind.endswith("_call_output") or role == "response":
-            return self._result(item, role or "output")
-        if kind == "compaction":
-            self.session.forget()
-        calls = (*(_get(item, "tool_calls") or ()), _get(item, "function_call", "functionCall"))
-        calls = (item,) if kind in CALL_TYPES else tuple(call for call in calls if call is not None)
-        if own in ASSISTANT or calls:  # what is said before a call belongs to it, also where every part is a message
-            reply = (_get(item, "id") if kind == "message" else None) or self.reply or "reply"
+    def _add(self, message: Any) -> Any:
+        import copy
+        role, kind = _get(message, "role"), str(_get(message, "type"))
+        if role in ASSISTANT or kind.endswith("_call"):  # a text and a call may be messages of their own
+            reply = (_get(message, "id") if kind == "message" else None) or self.reply or "reply"
             self.said, self.reply = self.said if reply == self.reply else "", reply
-        if isinstance(text, str) and not _get(item, "thought"):
-            self._hear(role, text)
-        new: Dict[str, Any] = {}
-        for key in ("content", "parts") if own else ANSWERS:
-            value = _get(item, key)
-            if isinstance(value, str):
-                self._hear(own, value)
-            elif isinstance(value, list):
-                new[key] = [self.add(part, own) for part in value]
-            elif value is not None:
-                new[key] = self.add(value, "response")
-        for call in calls:
-            self._call(call)
-        return {**item, **new} if any(new[key] != _get(item, key) for key in new) else item
+        new = message if role in ASSISTANT or self.learn else copy.deepcopy(message)
+        for part in _parts(new):
+            kind, text, what = str(_get(part, "type")), _get(part, "text"), _get(part, "function", "custom") or part
+            name, args = _get(what, "name"), _get(what, "arguments", "input", "args", "action")
+            result = role in ("tool", "function") and part is new or kind == "tool_result"
+            key = "content" if result else "output" if kind.endswith("_call_output") else "response"
+            if isinstance(part, dict) and key in part:
+                self._result(part, key)
+            elif what is not part or kind.endswith(("tool_use", "_call")) or args is not None:
+                made = (str(name or "bash"), parsed(args))  # only a local shell's call has no name
+                self.calls.setdefault(_get(part, "call_id", "id") or name, []).append(made)
+            elif kind == "compaction" or role == "user" and str(text).startswith(COMPACTED):
+                self.session.forget()
+            elif isinstance(text, str) and role in ASSISTANT and not _get(part, "thought"):
+                self.said = f"{self.said}\n{text}".strip()
+            elif isinstance(text, str) and role == "user" and text.strip() and not text.startswith(NOISE):
+                self.task, self.latest, self.reply = self.task or text, text, ""
+        return message if new == message else new
 
-    def _hear(self, role: str, text: str) -> None:
-        if role in ASSISTANT:
-            self.said = f"{self.said}\n{text}".strip()
-        elif role == "user" and text.startswith(COMPACTED):
-            self.session.forget()
-        elif role == "user" and text.strip() and not text.startswith(NOISE):
-            self.task, self.latest, self.reply = self.task or text, text, ""
-
-    def _call(self, call: Any) -> None:
-        what = _get(call, "function", "custom") or call
-        name, args = _get(what, "name"), _get(what, "arguments", "input", "args", "action")
-        made = (str(name or "bash"), parsed(args))  # only a local shell's call has no name
-        self.calls.setdefault(_get(call, "call_id", "id") or name, []).append(made)
-
-    def _result(self, item: Any, key: str) -> Any:
-        """A result with its texts shortened; the same object when none is."""
+    def _result(self, item: Dict[str, Any], key: str) -> None:
+        """Shorten the texts of a result in place, or only learn them."""
         id = _get(item, "tool_call_id", "call_id", "tool_use_id", "id", "name")
         queue = self.calls.get(id) or [(str(_get(item, "name") or ""), {})]
         name, args = queue.pop(0) if len(queue) > 1 else queue[0]
-        old = _get(item, key)
-        failed = bool(_get(item, "is_error") or key == "response" and _get(old, "error"))
+        failed = bool(_get(item, "is_error") or key == "response" and _get(item[key], "error"))
         call = (name, args, self.task, self.latest, self.said, failed)
         if self.reply == "reply" or key == "output":  # Claude Code's transcripts have results within a reply
             self.reply = ""
@@ -2316,8 +2305,7 @@ class Fold:
             self.lens._counted.add((str(id), hash(text)))
             return self.lens._try(self.session, text, *call, count=known < len(self.lens._counted)).text
 
-        new = swapped(old, change) if isinstance(item, Mapping) else old
-        return item if new == old else {**item, key: new}
+        item[key] = swapped(item[key], change)
 
 
 # ---------------------------------------------------------------- hook, MCP, filter, status line
@@ -2326,10 +2314,6 @@ SESSION_TAIL = 4_000_000  # bytes of a transcript or journal that are read: hour
 SESSION_HEAD = 300_000  # bytes at a transcript's start in which the first request stands
 JOURNAL_MAX = 16_000_000  # bytes; a longer journal starts anew
 PAYLOAD_MAX = 64_000_000  # bytes of a hook's input or of an output on disk; more is left to the host
-HOOK_NOTES = {  # what a footer adds for a host that changes what the model sees
-    "Read": "; numbers before │ are the file's",  # Claude Code counts the view's own lines in front of them
-    "codex": "; exit status not known here",  # its hook does not tell, and a replacement loses the line that did
-}
 # our own tools stay out; anchored, since Claude Code searches for the expression
 CLAUDE_MATCHER = "^(Bash|Read|Grep|Glob|WebFetch|Agent|mcp__(?!(plugin_lens_)?lens__).*)$"
 MCP_VERSIONS = ("2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")  # the first has no handshake
@@ -2408,13 +2392,12 @@ def hook(data: bytes, store: Any, settings: Settings) -> Tuple[str, str]:
     if host != "copilot" and (event.get("hook_event_name") != "PostToolUse" or "tool_response" not in event):
         return "", "unknown host or event"
     tool, args = str(_get(event, "tool_name", "toolName") or ""), parsed(_get(event, "tool_input", "toolArgs"))
-    sizes: List[int] = []
-    hook_reply(host, event, lambda text: sizes.append(tokens(text)) or text)  # type: ignore[func-returns-value]
-    if canonical(tool, None)[0] in ("edit", "write") or max(sizes, default=0) < settings.min_tokens:
-        return "", "" if sizes else "no text"  # nothing large: the session is not even read
-    note = HOOK_NOTES.get(tool if host == "claude" else host, "")
-    lens = Lens("auto", store, settings, gutter=host == "claude" and tool == "Read",
-                footer=lambda seen: default_footer(seen)[:-1] + note + "]")
+    if canonical(tool, None)[0] in ("edit", "write"):
+        return "", ""
+    read = host == "claude" and tool == "Read"  # Claude Code counts the view's own lines in front of them
+    # Codex does not tell its hook the exit status, and a replacement loses the line that did
+    note = "; numbers before │ are the file's]" if read else "; exit status not known]" if host == "codex" else "]"
+    lens = Lens("auto", store, settings, gutter=read, footer=lambda seen: default_footer(seen)[:-1] + note)
     agent, path = str(event.get("agent_id") or ""), str(event.get("transcript_path") or "")
     if agent:  # a sub-agent knows what stands in its own file
         path = os.path.join(os.path.splitext(path)[0], "subagents", f"agent-{agent}.jsonl")
@@ -2433,7 +2416,7 @@ def hook(data: bytes, store: Any, settings: Settings) -> Tuple[str, str]:
         return seen.text
 
     reply = hook_reply(host, event, change)
-    return json.dumps(reply) if any(changed) else "", ""
+    return json.dumps(reply) if any(changed) else "", "" if changed else "no text"
 
 
 def cmd_hook(args: Any) -> int:
@@ -2477,7 +2460,8 @@ def mcp_tools() -> List[Dict[str, Any]]:
     rows = {"recall": "Get back lines that a shortened tool result left out (see its footer).",
             "stats": "How many tokens of tool results jevlens kept out, and how often."}
     return [{"name": name, "description": text, "annotations": {"readOnlyHint": True},
-             "inputSchema": {"type": "object", **({"properties": words, "required": ["id"]} if name == "recall" else {})},
+             "inputSchema": {"type": "object", "properties": words if name == "recall" else {},
+                             "required": ["id"] if name == "recall" else []},
              "_meta": {"anthropic/maxResultSizeChars": 2 * PAGE_CHARS}}  # a page with its gutter stays out of files
             for name, text in rows.items()]
 
@@ -2495,19 +2479,17 @@ def mcp_call(lens: Lens, name: str, args: Mapping[str, Any]) -> Dict[str, Any]:
 
 def mcp_answer(lens: Lens, request: Any) -> Optional[Dict[str, Any]]:
     """The answer to one JSON-RPC message, None where none is due. Both eras: with `initialize`, and without."""
-    if not isinstance(request, dict) or not isinstance(request.get("method", ""), str):
+    if not isinstance(request, dict):
         return mcp_error(None, -32600, "one request object a line")
-    id, method, params = request.get("id"), request.get("method"), request.get("params") or {}
-    if method is None or id is None:
+    id, method, params = request.get("id"), str(request.get("method") or ""), request.get("params")
+    if not method or id is None:
         return None  # a notification, or an answer to nothing that we asked
-    if not isinstance(params, dict) or not isinstance(params.get("_meta") or {}, dict):
-        return mcp_error(id, -32602, "params: an object")
-    version = (params.get("_meta") or {}).get(MCP_META + "protocolVersion")
+    version = _get(_get(params, "_meta"), MCP_META + "protocolVersion")
     if version not in (None, MCP_VERSIONS[0]):
         return mcp_error(id, -32022, "protocol version", {"supported": list(MCP_VERSIONS[:1]), "requested": version})
     info = {"name": "jevlens", "version": __version__}
     able: Dict[str, Any] = {"tools": {}}
-    asked, name, args = (params.get(key) for key in ("protocolVersion", "name", "arguments"))
+    asked, name, args = (_get(params, key) for key in ("protocolVersion", "name", "arguments"))
     asked = asked if asked in MCP_VERSIONS[1:] else MCP_VERSIONS[1]
     rows: Dict[str, Callable[[], Dict[str, Any]]] = {
         "initialize": lambda: {"protocolVersion": asked, "capabilities": able, "serverInfo": info},

@@ -4245,7 +4245,7 @@ def test_hook_prints_nothing_for(sentence: str, store: Any) -> None:
 def test_hook_answers_codex_and_copilot_in_their_way(store: Any) -> None:
     reply = hooked(store, claude_event(LONG, turn_id="t-1", model="m"))
     assert reply.keys() == {"continue", "stopReason"} and reply["continue"] is False
-    assert "exit status not known here]" in reply["stopReason"]
+    assert "; exit status not known]" in reply["stopReason"]
     parts = {"content": [{"type": "text", "text": "Two parts."}, {"type": "text", "text": LONG}]}
     sent_before(store, LONG)
     reply = hooked(store, claude_event(parts, "mcp__ci__make", turn_id="t-1"))
@@ -4488,8 +4488,9 @@ MCP: Dict[str, Tuple[Any, Dict[Tuple[Any, ...], Any]]] = {
     "arguments that are a list": (rpc("tools/call", name="recall", arguments=[1]), {("result", "isError"): True}),
     "an unknown tool": (rpc("tools/call", name="rm"), {("error", "code"): -32602}),
     "an unknown method": (rpc("resources/list"), {("error", "code"): -32601}),
-    "parameters that are a list": ({"jsonrpc": "2.0", "id": 1, "method": "ping", "params": [1]},
+    "parameters that are a list": ({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": [1]},
                                    {("error", "code"): -32602}),
+    "a method that is a number": ({"jsonrpc": "2.0", "id": 1, "method": 5}, {("error", "code"): -32601}),
     "an unknown version of the new era": (
         {**rpc("tools/list"), "params": {"_meta": {"io.modelcontextprotocol/protocolVersion": "2027-01-01"}}},
         {("error", "code"): -32022, ("error", "data"): {"supported": ["2026-07-28"], "requested": "2027-01-01"}}),
