@@ -1090,10 +1090,11 @@ def replay_line(line: bytes) -> dict[tuple[str, bool], Counts[str]]:
 
 def cmd_distil(argv: Sequence[str]) -> None:
     """what distilling finished runs, checkpoints and the ledger keep out of later turns, cost, and harm"""
-    args = parsed("distil", cmd_distil.__doc__, argv, "files", "--every", "--offset", "--json")
+    args = parsed("distil", cmd_distil.__doc__, argv, "files", "--every", "--offset", "--json", "--jobs")
     totals: dict[tuple[str, bool], Counts[str]] = collections.defaultdict(Counts)
-    for line in read_lines(args.files, max(1, args.every), args.offset):
-        for way, counts in replay_line(line).items():
+    with multiprocessing.Pool(args.jobs) as pool:
+        replayed = pool.imap(replay_line, read_lines(args.files, max(1, args.every), args.offset))
+        for way, counts in (pair for ways in replayed for pair in ways.items()):
             totals[way].update(counts)
             dearer = counts["cost of sent"] > counts["cost of recorded"]
             totals[way].update(sessions=1, dearer=int(dearer), edited=int(counts["edits"] > 0))

@@ -1020,21 +1020,24 @@ def expand(entries: Sequence[Entry], ids: Sequence[str]) -> dict[str, Any]:
 T = TypeVar("T")
 Ask = Callable[[Dict[str, Any], Dict[str, Any], float], Mapping[str, Any]]  # state, questions, seconds -> answers by id
 Edits = List[Dict[str, Any]]  # {"type": "context_edit", "targetId": entry id, "replacement": text or None}
-Limits = Mapping[str, Tuple[Any, float, float]]  # of settings, name -> default, lowest, highest
+Limits = Mapping[str, Any]  # of settings: name -> default, or (default, lowest, highest)
 MARK = "[context-guard]"
 OMITTED = MARK + " Omitted an earlier exchange"  # says that a prompt stands for its whole exchange
 
-GUARD_SETTINGS: Limits = {  # an int default takes whole numbers only
-    # 0.7: an output with one decisive chunk came out at 0.39 to 0.40. 0.6: 0.43 against 0.45 flipped between repeats
-    "keep_whole_threshold": (0.7, 0, 1), "focus_whole_threshold": (0.6, 0, 1),
-    # needed chunks 0.90 to 0.93, noise 0.14 to 0.43; in a running task 0.14 to 0.76, and at 0.5 nearly all stayed;
-    # removing a whole output needs a winning `none`; small outputs: needed from 0.48 on, not needed up to 0.41
-    "chunk_keep_threshold": (0.6, 0, 1), "mid_run_chunk_keep_threshold": (0.6, 0, 1), "none_threshold": (0.5, 0, 1),
-    # exchanges: unrelated up to 0.10, relevant from 0.47 on; 0.6: a smaller saving does not pay for the cache miss
-    "small_keep_threshold": (0.45, 0, 1), "exchange_omit_threshold": (0.2, 0, 1), "max_keep_ratio": (0.6, 0, 1),
-    # cited files are off because answers also name files to rule them out; failing logs are the largest and go stale
-    "keep_cited_files": (False, 0, 1), "distill_errors": (True, 0, 1), "prune_exchanges": (True, 0, 1),
-    "mid_run": (True, 0, 1), "mid_run_break_even": (True, 0, 1), "exchange_break_even": (True, 0, 1),
+GUARD_SETTINGS: Limits = {  # a number without bounds goes from 0 to 1; an integer takes whole numbers only
+    # 0.7: an output with one decisive chunk came out at 0.39 to 0.40. 0.6: 0.43 against 0.45 flipped between repeats;
+    # needed chunks 0.90 to 0.93, noise 0.14 to 0.43
+    "keep_whole_threshold": 0.7, "focus_whole_threshold": 0.6, "chunk_keep_threshold": 0.6,
+    # in a running task 0.14 to 0.76, and at 0.5 nearly all stayed; removing a whole output needs a winning `none`;
+    # small outputs: needed from 0.48 on, not needed up to 0.41
+    "mid_run_chunk_keep_threshold": 0.6, "none_threshold": 0.5, "small_keep_threshold": 0.45,
+    # exchanges: unrelated up to 0.10, relevant from 0.47 on; a smaller saving than 0.4 does not pay for the cache miss;
+    # ours: the share of an output that stands in one newer output, to be its repeat
+    "exchange_omit_threshold": 0.2, "max_keep_ratio": 0.6, "near_repeat": 0.95,
+    # cited files are off because answers also name files to rule them out; failing logs are the largest and go stale;
+    # ours: edits by rule wait until they pay as well
+    "keep_cited_files": False, "distill_errors": True, "prune_exchanges": True, "mid_run": True,
+    "mid_run_break_even": True, "exchange_break_even": True, "rule_break_even": True,
     # characters: reads of about 2,300 were never worth an edit; 0 as the smallest size: small outputs stay
     "min_result_chars": (4000, 0, 10_000_000), "min_run_chars": (8000, 0, 10_000_000),
     "small_result_min_chars": (400, 0, 10_000_000), "mid_run_batch_chars": (60_000, 0, 10_000_000),
@@ -1044,10 +1047,7 @@ GUARD_SETTINGS: Limits = {  # an int default takes whole numbers only
     "max_chunks_per_segment": (40, 2, 60), "timeout_ms": (8000, 500, 600_000), "concurrency": (6, 1, 32),
     # exchanges shown to the classifier (0: none), the newest that are spared, turns before an output may go
     "history_exchanges": (3, 0, 10), "keep_recent_exchanges": (2, 0, 100), "mid_run_min_age_turns": (4, 1, 100),
-    # ours: edits by rule wait until they pay as well; share of an output that stands in a newer one, to be its repeat;
-    # prices: a name of PRICES
-    "rule_break_even": (True, 0, 1), "near_repeat": (0.95, 0.5, 1), "prices": ("anthropic", 0, 0), "model": ("", 0, 0),
-    "exclude_tools": (("edit", "write"), 0, 0),
+    "exclude_tools": ["edit", "write"], "prices": "anthropic", "model": "",  # prices: a name of PRICES
 }
 # (cache write, cache read) relative to the price of plain input
 PRICES = {"openai": (1.0, 0.1), "openai-codex": (1.0, 0.1), "anthropic": (1.25, 0.1), "anthropic-1h": (2.0, 0.1)}
@@ -1078,14 +1078,14 @@ Verdict = Tuple[Optional[FrozenSet[str]], str]  # labels of the chunks to keep (
 def settings_of(limits: Limits, values: Mapping[str, Any]) -> SimpleNamespace:
     """Settings by name, in snake_case or as the reference spells them (`minResultChars`). What is unknown, of another
     type or out of bounds counts as not given and is named in `.ignored`."""
-    names, out, ignored = {name.replace("_", ""): name for name in limits}, {k: v[0] for k, v in limits.items()}, []
+    rows = {name: row if isinstance(row, tuple) else (row, 0, 1) for name, row in limits.items()}
+    names, out, ignored = {name.replace("_", ""): name for name in rows}, {name: rows[name][0] for name in rows}, []
     for given, value in values.items():
         name = names.get(given.replace("_", "").lower(), "")
-        default, low, high = limits.get(name, (None, 0, 0))
-        if type(default) in (int, float):
-            fits = type(value) in (int, float) and low <= value <= high and (type(default) is float or value % 1 == 0)
-        else:
-            fits = type(value) is type(default) or type(value) is list and type(default) is tuple
+        default, low, high = rows.get(name, (None, 0, 0))
+        fits = type(value) is type(default) or {type(value), type(default)} == {int, float} and (
+            type(default) is float or value % 1 == 0)
+        fits = fits and (type(value) not in (int, float) or low <= value <= high)
         out.update({name: value} if fits and (name != "prices" or value in PRICES) else {})
         ignored += [] if name and out[name] is value else [given]
     return SimpleNamespace(**out, ignored=ignored)
@@ -1122,10 +1122,6 @@ def _project(entries: Iterable[Entry], edits: Iterable[Mapping[str, Any]]) -> li
             else {**entry, "content": new[entry["id"]]} for entry in entries]
 
 
-def _role(entry: Entry) -> str:
-    return str(entry.get("role", ""))
-
-
 def _text(entry: Entry) -> str:
     content = entry.get("content") or ""
     return content if isinstance(content, str) else "\n".join(block.get("text", "") for block in content
@@ -1152,7 +1148,13 @@ def _given(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _tool(call: Mapping[str, Any]) -> str:
-    return str(call["tool"] if call.get("tool", "other") != "other" else call.get("name") or "tool")
+    name = str(call["tool"] if call.get("tool", "other") != "other" else call.get("name") or "tool")
+    return _TOOLS.get(name.lower(), name)
+
+
+# names that hosts have for the tools that rules speak of
+_TOOLS = {"read": "read", "read_file": "read", "view": "read", "bash": "bash", "edit": "edit", "multiedit": "edit",
+          "apply_patch": "edit", "str_replace": "edit", "replace": "edit", "write": "write", "write_file": "write"}
 
 
 def _arg(call: Call, *names: str) -> str:
@@ -1160,7 +1162,7 @@ def _arg(call: Call, *names: str) -> str:
 
 
 def _path(call: Call) -> str:
-    path = re.sub(_SLASHES, "/", _arg(call, "path", "file_path", "filePath", "file"))
+    path = re.sub(_SLASHES, "/", _arg(call, *_PATHS))
     return path[2:] if path.startswith("./") else path
 
 
@@ -1172,7 +1174,7 @@ def _command(call: Call) -> str:
 def _label(call: Call) -> str:
     """What stands for a call in notes and requests: the tool and its command, path or pattern, at most 80
     characters."""
-    command, path = " ".join(_arg(call, "command", "cmd").split()), _arg(call, "path", "file_path", "filePath", "file")
+    command, path = " ".join(_arg(call, "command", "cmd").split()), _arg(call, *_PATHS)
     what = _short(command or path or _arg(call, "pattern", "query"), 80)
     return f"{call.tool} {what}".rstrip() if path and not command or not what else f"{call.tool} `{what}`"
 
@@ -1180,8 +1182,8 @@ def _label(call: Call) -> str:
 def _steers(seen: Sequence[Entry], at: int) -> bool:
     """Whether a user message came while the agent worked: before it stands a result, or a call that was neither aborted
     nor failed. (After an aborted tool that had a result it looks the same, and counts as such.)"""
-    before = next((seen[i] for i in range(at - 1, -1, -1) if _role(seen[i]) not in ("", "custom")), {})
-    return _role(before) == "tool" or bool(before.get("calls")) and before.get("stop_reason") not in _BROKEN
+    before = next((seen[i] for i in range(at - 1, -1, -1) if seen[i].get("role") not in ("", "custom")), {})
+    return before.get("role") == "tool" or bool(before.get("calls")) and before.get("stop_reason") not in _BROKEN
 
 
 _BROKEN = ("aborted", "error")
@@ -1194,19 +1196,19 @@ def _said(entry: Entry) -> str:
 def find_run(seen: Sequence[Entry]) -> Optional[Run]:
     """The last run of a projection, None where no user spoke; messages that came while the agent worked belong to
     it."""
-    users = [i for i, entry in enumerate(seen) if _role(entry) == "user"] or [-1]
+    users = [i for i, entry in enumerate(seen) if entry.get("role") == "user"] or [-1]
     while len(users) > 1 and _steers(seen, users[-1]):
         users.pop()
     span = seen[users[-1]:]
-    asked = [_said(entry) for entry in span if _role(entry) == "user"]
+    asked = [_said(entry) for entry in span if entry.get("role") == "user"]
     question = "\n\n[The user added during the run] ".join(asked[:1] + [text.strip() for text in asked[1:]])
-    texts = [_text(entry).strip() for entry in span if _role(entry) == "assistant" and _text(entry).strip()] or [""]
+    texts = [_text(entry).strip() for entry in span if entry.get("role") == "assistant" and _text(entry).strip()] or [""]
     return Run(users[-1], question, texts[-1], texts[:-1], *_calls(span)) if asked else None
 
 
 def _calls(span: Iterable[Entry]) -> tuple[dict[str, Call], int]:
     """The calls of a part of the conversation by id, and how many messages of the agent it has."""
-    agent = [entry for entry in span if _role(entry) == "assistant"]
+    agent = [entry for entry in span if entry.get("role") == "assistant"]
     return {call["id"]: Call(turn, _tool(call), call["args"] if isinstance(call.get("args"), dict) else {})
             for turn, entry in enumerate(agent) for call in entry.get("calls") or ()}, len(agent)
 
@@ -1215,10 +1217,10 @@ def _earlier(before: Sequence[Entry], count: int) -> dict[str, Any]:
     """The conversation before a run: the last summary, the first request if not among the last exchanges, and those."""
     talks: list[list[str]] = []
     for entry in before if count else ():
-        talks += [[_said(entry), "", _text(entry)]] * (_role(entry) == "user")
-        if _role(entry) == "assistant" and talks:
+        talks += [[_said(entry), "", _text(entry)]] * (entry.get("role") == "user")
+        if entry.get("role") == "assistant" and talks:
             talks[-1][1] = _text(entry).strip() or talks[-1][1]
-    summaries = [_text(entry) for entry in before if _role(entry) == "summary" and _text(entry).strip() and count]
+    summaries = [_text(entry) for entry in before if entry.get("role") == "summary" and _text(entry).strip() and count]
     recent = [_given({"user": clip(user, 800), "assistant": clip(said, 1200)}) for user, said, _ in talks[-count:]]
     first = talks[0][2] if len(talks) > count and talks[0][2].strip() else ""
     return _given({"summary": clip("".join(summaries[-1:]), 2000), "first_request": clip(first, 1000),
@@ -1227,42 +1229,41 @@ def _earlier(before: Sequence[Entry], count: int) -> dict[str, Any]:
 
 def _outputs(raw: Sequence[Entry], seen: Sequence[Entry], run: Run, s: SimpleNamespace) -> list[Item]:
     """The run's outputs that may be edited: text only, long enough, not yet edited by us or by others."""
-    out = []
+    out, keyed = [], [(call, _key(call)) for call in run.calls.values()]
     for at in range(run.start + 1, len(seen)):
         entry, text, failed = seen[at], _text(seen[at]), bool(seen[at].get("is_error"))
         call = run.calls.get(entry.get("call_id", ""), Call(-1, "tool", entry.get("args") or {}))
         call = call._replace(tool=_tool(entry) if _tool(entry) != "tool" else call.tool)
         skip = text.startswith(MARK) or text != _text(raw[at]) or _others(entry) or call.tool in s.exclude_tools
         long = len(text) >= max(1, s.small_result_min_chars or s.min_result_chars)
-        if _role(entry) == "tool" and long and not skip and (s.distill_errors or not failed):
-            item = Item("large", at, entry["id"], call, text, failed, len(text), _superseded(call, run), {}, [])
+        if entry.get("role") == "tool" and long and not skip and (s.distill_errors or not failed):
+            item = Item("large", at, entry["id"], call, text, failed, len(text), _superseded(call, keyed), {}, [])
             small = len(text) < s.min_result_chars
             kept = not small or len(_stub(item)) < len(text)
             out += [item._replace(kind="small" if small else "large")] if kept else []
     return out
 
 
-def _superseded(call: Call, run: Run) -> str:
+def _superseded(call: Call, later_calls: Iterable[tuple[Call, str]]) -> str:
     """What later turns did to the thing that an output shows: a hint for the classifier, never a decision."""
-    hints = (f"{does}: {_label(later)}, {later.turn - call.turn} turn(s) later" for later in run.calls.values()
-             if later.turn > call.turn >= 0 for does in [_replaces(later, call)] if does)
-    return next(hints, "")
+    own = _key(call)
+    for later, key in later_calls:
+        changed = call.tool == "read" and later.tool in ("edit", "write") and _path(call) == _path(later) != ""
+        if later.turn > call.turn >= 0 and (changed or key == own):
+            does = "file changed after this read" if changed else "same call made again"
+            return f"{does}: {_label(later)}, {later.turn - call.turn} turn(s) later"
+    return ""
 
 
-def _replaces(later: Call, call: Call) -> str:
-    path, command = _path(call), _command(call)
-    if call.tool == "read" and path:
-        changed = later.tool in ("edit", "write")
-        again = later.tool == "read" and _range(later) == _range(call)
-        found = "file changed after this read" if changed else "same range read again" * again
-        return found * (_path(later) == path)
-    if command:
-        return "same command ran again" * (_command(later) == command)
-    return "same call made again" * (later.tool == call.tool and _as_json(later.args) == _as_json(call.args))
+def _key(call: Call) -> str:
+    """Calls with one key ask for the same: the same range of a file, the same command, or the same arguments."""
+    if call.tool == "read" and _path(call):
+        span = {"offset": 1, **{name: value for name, value in call.args.items() if value and name not in _PATHS}}
+        return f"read {_path(call)} {_as_json(span)}"
+    return "$ " + _command(call) if _command(call) else f"{call.tool} {_as_json(call.args)}"
 
 
-def _range(call: Call) -> list[Any]:
-    return [call.args.get("offset") or 1, *(call.args.get(name) for name in ("limit", "view_range", "start", "end"))]
+_PATHS = ("path", "file_path", "filePath", "file")
 
 
 # `path:12:text` of grep -n or rg, `path-12-text` of their context lines. A path has no blank and no colon, and a folder
@@ -1353,44 +1354,40 @@ def _batches(items: Iterable[T], cost: Callable[[T], int], s: SimpleNamespace) -
 # measured. Focus: "a few pieces, led by this one" (of "no single piece would do", `whole` took 0.73). History:
 # "ongoing task … even if the current question is about something else" (the only wording that lifted what earlier
 # work needs over 0.6). Running: "still need to finish" (asking whether it was acted on dropped the files in use).
+_GONE = "Lines that are out of date, or that the agent has already acted on and moved past, are not needed."
 _WORDS = {
-    "situation": ("An agent has answered `user_question` with `final_answer`. `chunks` is one tool output in pieces."
-                  " Only pieces that are kept stay visible, with a note that the rest can be fetched.",
-                  "An agent still works on `user_question`. `chunks` is one of its earlier tool outputs in pieces;"
-                  " `later_tool_calls` is what it did afterwards."),
-    "history": (" `earlier_conversation` came before this question; the work there will probably continue.",
+    "work": ("An agent has answered `user_question` with `final_answer`.", "An agent still works on `user_question`."),
+    "chunks": (" `chunks` is one tool output in pieces. Only pieces that are kept stay visible, beside a note that the"
+               " rest can be fetched.", " `chunks` is one of its earlier tool outputs in pieces, `later_tool_calls` what"
+               " it did afterwards."),
+    "history": (" `earlier_conversation` came before; the work there will probably continue.",
                 " `earlier_conversation` is the conversation before this task."),
-    "status": ("The call failed; if `final_answer` shows that the agent got past it, details are usually not needed.",
-               "The call failed."),
+    "status": ("The call failed; where `final_answer` got past that, its details are usually not needed.", "The call failed."),
     "keep_whole": ("Is everything in {it} still needed: would dropping any piece lose evidence for `final_answer`, or"
                    " information for a likely follow-up{ongoing}?",
-                   "Will the agent still need everything in {it} to finish `user_question`? {gone}"),
-    "focus": ("Do `final_answer` and a likely follow-up{ongoing} draw on most of {it}, on a few pieces (then name the"
-              " most important one), or on nothing any more?",
-              "To finish `user_question`, will the agent still need most of {it}, a few pieces (then name the most"
-              " important one), or nothing? {gone}"),
+                   "Will the agent still need everything in {it} to finish `user_question`? " + _GONE),
+    "focus": ("Do `final_answer` and a likely follow-up{ongoing} draw on most of {it}, on a few pieces (then name the most"
+              " important one), or on nothing any more?", "To finish `user_question`, will the agent still need most of"
+              " {it}, a few pieces (then name the most important one), or nothing? " + _GONE),
     "chunk": ("Is there a line in `{label}` that supports `final_answer`, or that {next}?",
-              "To finish `user_question`, will the agent still need the lines in `{label}`? {gone}"),
-    "items": ("An agent has answered `user_question` with `final_answer`. `items` are outputs of its tool calls.",
-              "An agent still works on `user_question`. `items` are outputs of its earlier tool calls."),
-    "item": ("Does `{label}` contain anything that `final_answer` relies on or a likely follow-up needs?{outdated}",
-             "To finish `user_question`, will the agent still need the output in `{label}`?{outdated}"),
-    "exchanges": ("This is a long session; `exchanges` are earlier, finished parts of it. One that is unrelated to the"
-                  " current work, `user_question`, is replaced by a note, and its details disappear.",) * 2,
-    "exchange": ("Is `{label}` still relevant to the current work (`user_question` and what the agent does for it)?"
-                 " Relevant: the agent may need its details: the same files, task, decisions or facts.",) * 2,
+              "To finish `user_question`, will the agent still need the lines in `{label}`? " + _GONE),
+    "items": (" `items` are outputs of its tool calls.", " `items` are outputs of its earlier tool calls."),
+    "item": ("Does `{label}` contain anything that `final_answer` relies on or a likely follow-up needs?",
+             "To finish `user_question`, will the agent still need the output in `{label}`?"),
+    "exchanges": (" `exchanges` are earlier, finished parts of a long session; one that is unrelated to the current work,"
+                  " `user_question`, is replaced by a note, and its details disappear.",) * 2,
+    "exchange": ("Is `{label}` still relevant to the current work (`user_question` and what the agent does for it): may the"
+                 " agent need its details, the same files, task, decisions or facts?",) * 2,
 }
-_FILL = {"gone": "Lines that are out of date, or that the agent has already acted on and moved past, are not needed.",
-         "outdated": " An item that is marked superseded is out of date and therefore not needed."}
-_NEXT = ("the user's next question would probably draw on",
-         "the user's ongoing task in `earlier_conversation` will need, even if the current question is about something"
-         " else")
+_OUTDATED = " An item that is marked superseded is out of date and therefore not needed."
+_NEXT = ("the user's next question would probably draw on", "the user's ongoing task in `earlier_conversation` will need,"
+         " even if the current question is about something else")
 _FOCUS = {"whole": "Most of it is needed; many pieces are used.", "none": "Nothing in it is needed."}
 
 
 def _words(work: Work, name: str, **fill: str) -> str:
-    ongoing = ", or for the ongoing work in `earlier_conversation`" if work.earlier else ""
-    return _WORDS[name][work.mid].format(next=_NEXT[bool(work.earlier)], ongoing=ongoing, **_FILL, **fill)
+    ongoing = ", or for the ongoing work in `earlier_conversation`" * bool(work.earlier)
+    return _WORDS[name][work.mid].format(next=_NEXT[bool(work.earlier)], ongoing=ongoing, **fill)
 
 
 def _noul(text: str, yes: str = "Yes, keep it.", no: str = "No, it is noise.") -> dict[str, Any]:
@@ -1399,23 +1396,22 @@ def _noul(text: str, yes: str = "Yes, keep it.", no: str = "No, it is noise.") -
 
 def _stated(work: Work, situation: str, tail: bool = False) -> dict[str, Any]:
     """The first fields of every state; of earlier notes only the end where an output is judged alone."""
-    older, run = "\n\n".join(work.run.notes), work.run
-    cut = "[…]\n" + older[-1996:] if tail and len(older) > 2000 else clip(older, 2000)
-    progress = _given({"latest_note": clip(run.answer, 2000), "earlier_notes": cut})
-    last = _given({"agent_progress": progress}) if work.mid else {"final_answer": clip(run.answer, 6000)}
-    return {"situation": situation, **_given({"earlier_conversation": work.earlier}),
-            "user_question": clip(run.question, 4000), **last}
+    older, run, most = "\n\n".join(work.run.notes), work.run, 2000
+    cut = "[…]\n" + older[4 - most:] if tail and len(older) > most else clip(older, most)
+    last = {"agent_progress": _given({"latest_note": clip(run.answer, most), "earlier_notes": cut})}
+    return {"situation": _words(work, "work") + situation, **_given({"earlier_conversation": work.earlier}),
+            "user_question": clip(run.question, 4000),
+            **(_given(last) if work.mid else {"final_answer": clip(run.answer, 6000)})}
 
 
 def segment_request(work: Work, item: Item, chunks: Sequence[Chunk], part: int = 1, parts: int = 1) -> tuple[Any, Any]:
     """State and questions about one segment of a large output: all in one request, as the state is what costs."""
     args, it = _as_json(item.call.args), "this part of the output" if parts > 1 else "the output"
     later = [_label(call) for call in work.run.calls.values() if call.turn > item.call.turn]
-    listed = later if len(later) <= 30 else [*later[:15], f"… {len(later) - 30} more …", *later[-15:]]
-    situation = _words(work, "situation") + _words(work, "history") * bool(work.earlier)
-    state = {**_stated(work, situation, True), **_given({
+    later[15:-15] = [f"… {len(later) - 30} more …"] if len(later) > 30 else later[15:-15]
+    state = {**_stated(work, _words(work, "chunks") + _words(work, "history") * bool(work.earlier), True), **_given({
         "agent_notes_during_the_run": "" if work.mid else clip("\n\n".join(work.run.notes), 2000),
-        "later_tool_calls": (listed or "none yet") if work.mid else "", "superseded": item.hint * work.mid,
+        "later_tool_calls": (later or "none yet") if work.mid else "", "superseded": item.hint * work.mid,
         "tool": item.call.tool, "tool_status": _words(work, "status") * item.failed,
         "tool_arguments": args[:600] + "…" * (len(args) > 600),
         "output_size": f"{item.text.count(chr(10)) + 1} lines" + f", part {part} of {parts}" * (parts > 1),
@@ -1429,12 +1425,12 @@ def segment_request(work: Work, item: Item, chunks: Sequence[Chunk], part: int =
 
 def items_request(work: Work, items: Sequence[Item]) -> tuple[Any, Any]:
     """State and questions about several small outputs, or several old exchanges, numbered from 1 in each request."""
-    name = "exchange" if items[0].kind == "exchange" else "item"
+    name, more = ("exchange", "") if items[0].kind == "exchange" else ("item", _OUTDATED)
     shown = {f"{name}_{number}": item.state or _given({
         "tool": _label(item.call), "status": "failed" * item.failed, "superseded": item.hint,
         "output": clip(item.text, 4000)}) for number, item in enumerate(items, 1)}
     state = {**_stated(work, _words(work, name + "s")), name + "s": shown}
-    return state, {label: _noul(_words(work, name, label=label)) for label in shown}
+    return state, {label: _noul(_words(work, name, label=label) + more) for label in shown}
 
 
 def interpret(answers: Any, labels: Sequence[str], s: SimpleNamespace, mid: bool = False) -> Verdict:
@@ -1572,48 +1568,57 @@ def _ask_all(requests: Sequence[Any], ask: Ask, s: SimpleNamespace, clock: Calla
     return answers, started, bool(missing) and not stop()
 
 
+Newer = Tuple[Call, int, bool, FrozenSet[str]]  # a later output: its call, size, whether it failed, its lines
+
+
 def _by_rule(items: Sequence[Item], seen: Sequence[Entry], run: Run, s: SimpleNamespace) -> list[Done]:
     """Without a classifier: an output whose lines stand in one newer output, or that the same read or command gave
     again. From the newest back, so that what a note names is itself still there."""
-    out: list[Done] = []
-    newer: list[tuple[Call, str, bool, FrozenSet[str]]] = []
-    at_of = {item.at: item for item in items}
+    out, at_of, known = [], {item.at: item for item in items}, collections.defaultdict[str, List[Newer]](list)
     for at in range(len(seen) - 1, run.start, -1):
         entry, text, item = seen[at], _text(seen[at]), at_of.get(at)
-        call = run.calls.get(entry.get("call_id", ""))
-        whys = ((other[0], _repeated(item, other, s)) for other in newer) if item else ()
-        found = next((pair for pair in whys if pair[1]), None)
+        call, (longest, lines) = run.calls.get(entry.get("call_id", "")), _lines(text)
+        found = next(((other[0], why) for probe in [*longest, _key(item.call)] for other in known.get(probe, ())
+                      for why in [_repeated(item, other, s)] if why), None) if item else None
         if item and found:
             stub = _stub(item, f"{found[1]} {_label(found[0])}, {found[0].turn - item.call.turn} turn(s) later")
             out.append(Done(item, stub, "repeated" if found[1] == _SAME else "superseded", {}))
-        elif _role(entry) == "tool" and call and text.strip() and not text.startswith(MARK):
-            newer.append((call, text, bool(entry.get("is_error")), frozenset(text.split("\n"))))
+        elif entry.get("role") == "tool" and call and text.strip() and not text.startswith(MARK):
+            newer = (call, len(text), bool(entry.get("is_error")), lines)
+            for key in [_key(call), *lines]:
+                known[key].append(newer)
     return out[::-1]
 
 
 _SAME, _AGAIN = "its lines stand in the newer result of", "there is a newer result of"
 
 
-def _repeated(item: Item, newer: tuple[Call, str, bool, FrozenSet[str]], s: SimpleNamespace) -> str:
-    call, text, failed, lines = newer
-    if failed and not item.failed or len(text) < 0.5 * item.size:
+@functools.lru_cache(maxsize=512)  # outputs: a long session is looked at again at every call
+def _lines(text: str) -> tuple[list[str], FrozenSet[str]]:
+    """The three longest lines, by which to look for the text elsewhere, and all of them."""
+    lines = text.split("\n")
+    return sorted(dict.fromkeys(lines), key=len)[-3:], frozenset(lines)
+
+
+def _repeated(item: Item, newer: Newer, s: SimpleNamespace) -> str:
+    call, size, failed, there = newer
+    if failed and not item.failed or size < 0.5 * item.size:
         return ""
-    if len(text) >= s.near_repeat * item.size:
-        shared = sum(len(line) + 1 for line in item.text.split("\n") if line in lines)
-        if shared >= s.near_repeat * (item.size + 1):
-            return _SAME
+    shared = (len(line) + 1 for line in item.text.split("\n") if line in there) if size >= s.near_repeat * item.size else ()
+    if sum(shared) >= s.near_repeat * (item.size + 1):
+        return _SAME
     again = call.turn > item.call.turn >= 0 and call.tool not in ("edit", "write")
-    return _AGAIN if again and _replaces(call, item.call) else ""
+    return _AGAIN if again and _key(call) == _key(item.call) else ""
 
 
 def _exchanges(raw: Sequence[Entry], seen: Sequence[Entry], start: int, s: SimpleNamespace) -> list[Item]:
     """Old, finished exchanges that may be left out: not among the newest, touched by nobody else, at least 2,000
     characters (less is not worth a note). Messages of other roles (system, summary) stay."""
-    prompts, out = [i for i in range(start) if _role(seen[i]) == "user" and not _steers(seen, i)], []
+    prompts, out = [i for i in range(start) if seen[i].get("role") == "user" and not _steers(seen, i)], []
     for at, end in list(zip(prompts, [*prompts[1:], start]))[:max(0, len(prompts) - s.keep_recent_exchanges)]:
-        own = [i for i in range(at, end) if _role(raw[i]) in ("custom", "user", "assistant", "tool")]
+        own = [i for i in range(at, end) if raw[i].get("role") in ("custom", "user", "assistant", "tool")]
         touched = any(seen[i] != raw[i] and not _text(seen[i]).startswith(MARK) for i in own)
-        agent, size = [seen[i] for i in own if _role(seen[i]) == "assistant"], sum(_weight(seen[i]) for i in own)
+        agent, size = [seen[i] for i in own if seen[i].get("role") == "assistant"], sum(_weight(seen[i]) for i in own)
         if touched or _text(seen[at]).startswith(MARK) or not agent or agent[-1].get("calls") or size < 2000:
             continue
         labels = [_label(call) for call in _calls(agent)[0].values()]
@@ -1667,7 +1672,7 @@ def pays_off(pending: float, turns: int, rewrite: float, factor: float) -> bool:
     return pending * max(1, turns) >= factor * rewrite
 
 
-def _rewrite(items: Sequence[Item], saved: float, costs: Costs) -> float:
+def _anew(items: Sequence[Item], saved: float, costs: Costs) -> float:
     """Characters to be read anew: from the earliest edited entry on, without those that go."""
     first = 0 if costs.whole else min((item.at for item in items), default=0)
     return max(0.0, sum(costs.sizes[first:]) - saved) if items else 0.0
@@ -1681,31 +1686,26 @@ def _saved(done: Iterable[Done]) -> int:
     return sum(it.item.size - len(it.text) for it in done if it.text is not None)
 
 
-def _affordable(done: Sequence[Done], costs: Costs) -> list[Done]:
-    """Edits from the earliest place on at which they pay; those before it wait. They have to pay within an eighth of
-    the turns so far: of recorded sessions, most ended too soon after a run for the even estimate and for a half."""
+def _deferred(done: Sequence[Done], kinds: Container[str], least: int, costs: Costs) -> list[Done]:
+    """Edits of these kinds wait, from the earliest place on, until the others of them save `least` characters and pay
+    for what they make the cache read anew beside the rest of the edits."""
     edits = sorted((it for it in done if it.text is not None), key=lambda it: it.item.at)
-    costs = costs._replace(turns=costs.turns // 8)
-    while edits and not _pays(_saved(edits), _rewrite([it.item for it in edits], _saved(edits), costs), costs):
-        edits.pop(0)
-    return [it if it in edits else it._replace(text=None, reason="deferred") for it in done]
-
-
-def _gate(done: Sequence[Done], costs: Costs, s: SimpleNamespace) -> list[Done]:
-    """Old exchanges go only when they pay beside the other edits; else they wait, and are judged again."""
-    early = [it for it in done if it.text is not None and it.item.kind == "exchange"]
-    rest = [it for it in done if it.text is not None and it.item.kind != "exchange"]
-    anew = [_rewrite([it.item for it in some], _saved(some), costs) for some in ([*early, *rest], rest)]
-    enough = _saved(early) >= s.exchange_min_saving_chars and _pays(_saved(early), anew[0] - anew[1], costs)
-    keep = enough or anew[0] <= anew[1] or not s.exchange_break_even
-    return [it if keep or it not in early else it._replace(text=None, reason="deferred") for it in done]
+    early, rest = [it for it in edits if it.item.kind in kinds], [it for it in edits if it.item.kind not in kinds]
+    alone = _anew([it.item for it in rest], _saved(rest), costs)
+    while early:
+        more = _anew([it.item for it in [*early, *rest]], _saved([*early, *rest]), costs) - alone
+        if costs.cold or more <= 0 or _saved(early) >= least and _pays(_saved(early), more, costs):
+            break
+        early.pop(0)
+    return [it if it in early or it.item.kind not in kinds or it.text is None
+            else it._replace(text=None, reason="deferred") for it in done]
 
 
 def _due(items: Sequence[Item], olds: Sequence[Item], costs: Costs, s: SimpleNamespace) -> list[Item]:
     """What a checkpoint judges: everything, else all but exchanges, if that is enough and pays; else nothing."""
     for due in ([*items, *olds], list(items)):
         pending = sum(item.size for item in due)
-        pays = _pays(pending, _rewrite(due, REMOVAL_SHARE * pending, costs), costs, REMOVAL_SHARE)
+        pays = _pays(pending, _anew(due, REMOVAL_SHARE * pending, costs), costs, REMOVAL_SHARE)
         if due and pending >= s.mid_run_batch_chars and (pays or not s.mid_run_break_even):
             return due
     return []
@@ -1760,14 +1760,18 @@ def distil(entries: Sequence[Entry], ask: Optional[Ask] = None, *, edits: Sequen
     asked: dict[str, Any] = {"requests": 0, "inputTokens": 0, "costUsd": 0, "timedOut": False}
     if ask is None:
         done = _by_rule(items, seen, run, s)
-        done = _affordable(done, costs) if s.rule_break_even else done
+        # they have to pay within an eighth of the turns so far: of recorded sessions, most ended too soon after a run
+        # for the even estimate, and for a half
+        hasty = costs._replace(turns=costs.turns // 8)
+        done = _deferred(done, _KINDS, 0, hasty) if s.rule_break_even else done
     else:
         large = sum(item.size for item in items if item.kind == "large") >= s.min_run_chars
         due = _due(items, olds, costs, s) if mid else [item for item in items if large or item.kind == "small"] + olds
         work = Work(mid, run, _earlier(seen[:run.start], s.history_exchanges), s)
         done, asked = _judge(due, work, ask, clock, stop)
-        done = done if mid else _gate(done, costs, s)
-    anew = int(_rewrite([it.item for it in done if it.text is not None], _saved(done), costs))
+        gated = ("exchange",) if s.exchange_break_even and not mid else ()
+        done = _deferred(done, gated, s.exchange_min_saving_chars, costs)
+    anew = int(_anew([it.item for it in done if it.text is not None], _saved(done), costs))
     return _record(done, {"phase": "mid-run" if mid else "run-end", "run": run_id, "model": s.model, **asked,
                           "rewriteChars": anew, "ms": int(1000 * (clock() - began)), **_given({"ignored": s.ignored})})
 
@@ -1794,10 +1798,10 @@ def recall_entry(entries: Sequence[Entry], entry_id: str, records: Sequence[Mapp
     (1-based; of the lines with `pattern`, if given: plain text, as `re` cannot be stopped). At most 2,000 lines and
     50,000 characters (a longer line is cut); what is left is said with the next offset. Unknown id: ValueError that
     says so."""
-    at = next((i for i, e in enumerate(entries) if e["id"] == entry_id and _role(e) in ("tool", "user")), -1)
+    at = next((i for i, e in enumerate(entries) if e["id"] == entry_id and e.get("role") in ("tool", "user")), -1)
     if at < 0:
         raise ValueError(f"jevlens: recall: no result or prompt {entry_id}; use an id from a note that begins {MARK}")
-    text = _text(entries[at]) if _role(entries[at]) == "tool" else _transcript(entries, at, records)
+    text = _text(entries[at]) if entries[at].get("role") == "tool" else _transcript(entries, at, records)
     numbered = [(f"{number}: " if pattern else "") + line for number, line in enumerate(text.split("\n"), 1)
                 if pattern in line]
     lines, first = [_short(line, 49_999) for line in numbered], max(0, offset - 1)
@@ -1813,12 +1817,12 @@ def _transcript(entries: Sequence[Entry], at: int, records: Sequence[Mapping[str
     """An exchange: what the latest record left out with that prompt, else all up to the next prompt."""
     rows = [row["omitted"] for record in records for row in record["results"]
             if row["entryId"] == entries[at]["id"] and "omitted" in row]
-    ends = (i for i in range(at + 1, len(entries)) if _role(entries[i]) == "user" and not _steers(entries, i))
+    ends = (i for i in range(at + 1, len(entries)) if entries[i].get("role") == "user" and not _steers(entries, i))
     own, out = rows[-1] if rows else [entry["id"] for entry in entries[at:next(ends, None)]], []
     for entry in [entries[at], *(entry for entry in entries[at + 1:] if entry["id"] in own)]:
         calls = [f"[tool call] {_tool(call)} {_as_json(call.get('args'))}" for call in entry.get("calls") or ()]
-        title = f"## tool result ({_tool(entry)})" if _role(entry) == "tool" else f"## {_role(entry)}"
-        out.append("\n".join([title, *filter(str.strip, [_text(entry)]), *calls]))
+        title = {"tool": f"tool result ({_tool(entry)})"}.get(entry["role"], entry["role"])
+        out.append("\n".join([f"## {title}", *filter(str.strip, [_text(entry)]), *calls]))
     return "\n\n".join(out)
 
 
@@ -1875,8 +1879,8 @@ class Ledger:
 
     def decide(self, entries: Sequence[Entry]) -> int:
         """Judge the results that a message of the agent follows and that are not decided yet; how many were."""
-        last = max((at for at, entry in enumerate(entries) if _role(entry) == "assistant"), default=0)
-        due = [at for at in range(last) if _role(entries[at]) == "tool" and entries[at]["id"] not in self.decisions
+        last = max((at for at, entry in enumerate(entries) if entry.get("role") == "assistant"), default=0)
+        due = [at for at in range(last) if entries[at].get("role") == "tool" and entries[at]["id"] not in self.decisions
                and not _others(entries[at]) and len(_text(entries[at])) >= self.settings.min_chars]
         if not due or self.mode == "off":
             return 0
@@ -1896,9 +1900,10 @@ class Ledger:
                 for at, answer in zip(due, given)]
 
     def _ruled(self, entries: Sequence[Entry], due: Container[int]) -> list[tuple[int, Any, str]]:
-        run, s = find_run(entries), settings_of(GUARD_SETTINGS, {"small_result_min_chars": self.settings.min_chars})
-        items = [item for item in _outputs(entries, entries, run, s) if item.at in due] if run else []
-        return [(it.item.at, {}, "forget") for it in _by_rule(items, entries, run, s)] if run and items else []
+        s = settings_of(GUARD_SETTINGS, {"small_result_min_chars": self.settings.min_chars})
+        run = Run(-1, "", "", [], *_calls(entries))
+        items = [item for item in _outputs(entries, entries, run, s) if item.at in due]
+        return [(it.item.at, {}, "forget") for it in _by_rule(items, entries, run, s)]
 
     def _add(self, entry: Entry, call: Mapping[str, Any], answer: Mapping[str, Any], what: str) -> None:
         text, s = _text(entry), self.settings
@@ -1916,7 +1921,7 @@ class Ledger:
         """The entries for the next call; `idle`: seconds since the last. What waits is applied if the mode says so,
         what was applied once is applied in the same bytes."""
         self.calls += 1
-        ready = [at for at, entry in enumerate(entries) if self._waits(entry.get("id")) and _role(entry) == "tool"]
+        ready = [at for at, entry in enumerate(entries) if self._waits(entry.get("id")) and entry.get("role") == "tool"]
         saved = sum(len(_text(entries[at])) - len(self._now(entries[at])) for at in ready)
         tail, s = sum(_weight(entry) for entry in entries[ready[0]:]) if ready else 0, self.settings
         enough = saved >= 4 * s.budget_min_tokens and saved >= s.budget_fraction * tail
@@ -1924,7 +1929,7 @@ class Ledger:
         if reason and self.mode != "off":
             self._settle([entries[at]["id"] for at in ready], reason)
         done = {name for name, row in self.decisions.items() if row["status"] == "applied" and self.mode != "off"}
-        return [{**entry, "content": self._now(entry)} if entry.get("id") in done and _role(entry) == "tool"
+        return [{**entry, "content": self._now(entry)} if entry.get("id") in done and entry.get("role") == "tool"
                 and not _others(entry) else entry for entry in entries]
 
     def _now(self, entry: Entry) -> str:
@@ -1973,8 +1978,8 @@ def rewritten(entry: Entry, row: Mapping[str, Any]) -> str:
 def _ledger_state(entries: Sequence[Entry], at: int, calls: Mapping[str, Any]) -> dict[str, Any]:
     """What the judge sees: the task, the ends of one result, and what the agent did next."""
     entry, text, call = entries[at], _text(entries[at]), calls.get(entries[at].get("call_id", ""), entries[at])
-    task = next((_text(each) for each in entries if _role(each) == "user"), "")
-    after = next(each for each in entries[at:] if _role(each) == "assistant")
+    task = next((_text(each) for each in entries if each.get("role") == "user"), "")
+    after = next(each for each in entries[at:] if each.get("role") == "assistant")
     then = [{"name": _tool(each), "args": _as_json(each.get("args"))[:150]} for each in (after.get("calls") or [])[:8]]
     item = {"tool": _tool(call), "args": _as_json(call.get("args"))[:300], "is_error": bool(entry.get("is_error")),
             "total_chars": len(text), "output_head": text[:2500]}

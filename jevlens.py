@@ -2783,13 +2783,13 @@ class _Plain(Dict[str, Any]):
 
 def plain_ask(client: SystemOne, mask: bool = True) -> Callable[[Any, Any, float], Dict[str, Any]]:
     """`client.ask` in the form that history.py takes: an answer is a probability, or (choice, probabilities)."""
-    def ask(state: Any, questions: Any, timeout: float) -> Dict[str, Any]:
+    def _ask(state: Any, questions: Any, timeout: float) -> Dict[str, Any]:
         got = client.ask(_masked_in(state) if mask else state, questions, timeout)
         plain = _Plain({id: each.noul if each.choice is None else (each.choice, each.probabilities)
                         for id, each in got.items()})
         plain.input_tokens, plain.cost = got.input_tokens, got.cost
         return plain
-    return ask
+    return _ask
 
 
 def _masked_in(value: Any) -> Any:

@@ -6029,7 +6029,7 @@ BY_RULE = {
     "the same command again, much the same": ("bash", {"command": "a b"}, 0.9, {"command": " a  b 2>&1"}, True),
     "another command with the same output": ("bash", {"command": "make"}, 1.0, {"command": "make -B"}, True),
     "another command with another output": ("bash", {"command": "make"}, 0.0, {"command": "make -B"}, False),
-    "the same range read again": ("read", {"path": "a", "offset": 1}, 0.8, {"path": "a"}, True),
+    "the same call made again": ("read", {"path": "a", "offset": 1}, 0.8, {"path": "a"}, True),
     "another range of the same file": ("read", {"path": "a", "offset": 9}, 0.4, {"path": "a"}, False),
 }
 
@@ -6241,13 +6241,13 @@ HINTS = {  # call, later call -> hint
     "a read, then the same range": (
         ("read", {"path": "a"}),
         ("read", {"path": "a", "offset": 1}),
-        "same range read again",
+        "same call made again",
     ),
     "a read, then another limit": (("read", {"path": "a"}), ("read", {"path": "a", "limit": 9}), ""),
     "a command, then the same": (
         ("bash", {"command": "npm test"}),
         ("bash", {"command": "npm  test 2>&1 "}),
-        "same command ran again",
+        "same call made again",
     ),
     "a command, then a piped one": (("bash", {"command": "npm test"}), ("bash", {"command": "npm test | head"}), ""),
     "another call, the same arguments": (
@@ -6264,9 +6264,10 @@ def test_what_a_later_call_made_out_of_date(case):
     (tool, args), (other, more), expected = HINTS[case]
     entries = chat(asks("go"), does("c1", tool, args, "x"), tells("hm"), does("c2", other, more, "y"))
     run = history.find_run(entries)
-    hint = history._superseded(run.calls["c1"], run)
+    keyed = [(call, history._key(call)) for call in run.calls.values()]
+    hint = history._superseded(run.calls["c1"], keyed)
     assert hint.partition(":")[0] == expected and hint.endswith("2 turn(s) later" * bool(expected))
-    assert history._superseded(run.calls["c2"], run) == ""
+    assert history._superseded(run.calls["c2"], keyed) == ""
 
 
 GREP = {
