@@ -1130,7 +1130,8 @@ def _text(entry: Entry) -> str:
 
 def _others(entry: Entry) -> int:
     """How many blocks of the content are no text."""
-    return sum(block["type"] != "text" for block in entry.get("content") or () if isinstance(block, dict))
+    content = entry.get("content")
+    return sum(block.get("type") != "text" for block in content) if isinstance(content, list) else 0
 
 
 def _weight(entry: Entry) -> int:
