@@ -827,7 +827,7 @@ def test_a_term_is_found_where_a_word_begins() -> None:
 
 # Failing runs: runner -> (a passing row, the failure, the end, what must stay, what must go). Made here with unittest of
 # Python 3.11.7, pytest 9.2.0, node 20.20.2, jest 30.5.2, vitest 4.1.12, mocha 12.0.3, cargo 1.95.0, ctest 3.25.1,
-# go 1.19.8, rspec 3.12, phpunit 9.6.7; stacks cut short. For JVM and .NET runners the rules stand on documented formats.
+# go 1.19.8, rspec 3.12, phpunit 9.6.7; stacks cut short.
 FAILING_RUNS: dict[str, tuple[str, str, str, Sequence[str], Sequence[str]]] = {
     "pytest": ("test_calc.py::test_zero[{}] PASSED     [ 12%]", '''=================================== FAILURES ===================================
 ________________________________ Calc.test_load ________________________________
@@ -985,6 +985,30 @@ Failed asserting that 0 is identical to 4.
 
 /home/me/ph/CalcTest.php:4''', "FAILURES!\nTests: 301, Assertions: 301, Failures: 1.", (
         "1) CalcTest::testAdds", "0 is identical to 4", "CalcTest.php:4", "FAILURES!", "Failures: 1."), (" 7 / 301",)),
+    # the three below are written after the documented formats: these runners could not be run here
+    "Maven": ("[INFO] Tests run: 1, Failures: 0, Errors: 0, Skipped: 0 -- in com.x.Zero{}Test ok", '''[ERROR] com.x.CalcTest.adds -- Time elapsed: 0.01 s <<< FAILURE!
+java.lang.AssertionError: expected:<4> but was:<0>
+\tat org.junit.Assert.fail(Assert.java:89)
+\tat com.x.CalcTest.adds(CalcTest.java:4)
+''', "[INFO] Results:\n[ERROR] Tests run: 301, Failures: 1, Errors: 0, Skipped: 0\n[INFO] BUILD FAILURE", (
+        "<<< FAILURE!", "expected:<4> but was:<0>", "CalcTest.java:4", "Tests run: 301, Failures: 1", "BUILD FAILURE"),
+              ("Assert.java:89",)),
+    "Gradle": ("CalcTest > zero{}() PASSED", '''CalcTest > adds() FAILED
+    org.opentest4j.AssertionFailedError: expected: <4> but was: <0>
+        at org.junit.jupiter.api.AssertionUtils.fail(AssertionUtils.java:55)
+        at app//calc.CalcTest.adds(CalcTest.java:10)
+''', "301 tests completed, 1 failed\n\nFAILURE: Build failed with an exception.\n\nBUILD FAILED in 2s", (
+        "adds() FAILED", "expected: <4> but was: <0>", "CalcTest.java:10", "301 tests completed, 1 failed", "BUILD FAILED"),
+               ("zero7()", "AssertionUtils.java")),
+    "dotnet test": ("  Passed Calc.Zero{} [< 1 ms]", '''  Failed Calc.Adds [12 ms]
+  Error Message:
+   Assert.Equal() Failure: Values differ
+Expected: 4
+Actual:   0
+  Stack Trace:
+     at Calc.Adds() in /home/me/Calc.cs:line 9
+''', "Failed!  - Failed:     1, Passed:   300, Skipped:     0, Total:   301", (
+        "Failed Calc.Adds", "Values differ", "Actual:   0", "Calc.cs:line 9", "Failed!  - Failed:     1"), ("Zero7 ",)),
     "ctest": ("{0}/301 Test #{0}: zero .............................   Passed    0.00 sec",
               "301/301 Test #301: adds .............................***Failed    0.01 sec",
               '''
@@ -1134,6 +1158,21 @@ def test_view(sentence: str) -> None:
 def test_no_view_without_its_matter() -> None:
     doc = seen_as("\n".join(many("plain text number {}", 60)), "other")
     assert [make(doc, {}) for make in (views.testlog, views.matches, views.focus, views.head_tail)] == [None] * 4
+
+
+@pytest.mark.parametrize("shape", ["build", "other", "log", "test"])
+@pytest.mark.parametrize("at", [0, 1, 500, 2000, 3999])
+def test_one_error_among_4000_lines_stays_wherever_it_stands(shape: str, at: int) -> None:
+    lines = many("[{0}/4000] compiling unit_{0}.c", 4000)
+    lines.insert(at, "src/a.c:7:1: error: unknown type name 'foo'")
+    doc = seen_as("\n".join(lines), shape)
+    assert lines[at] in printed(doc, views.base(doc, {}))
+
+
+def test_the_end_of_few_long_lines_stays() -> None:
+    doc = seen_as("\n".join([*("note " + "x" * 3000 for _ in range(30)), "z" * 5000 + " error: could not compile"]), "build")
+    sent = printed(doc, views.base(doc, {}))
+    assert sent.endswith("error: could not compile") and len(sent) < len(doc.text) * 0.6
 
 
 def test_a_cover_puts_back_lines_whose_names_are_worth_it() -> None:

@@ -1587,7 +1587,7 @@ _VIEW_RULES = (
     # files that nobody fixes from here: frames and notes in them are folded
     Rule("library", r"site-packages|dist-packages|node_modules|/usr/(?:local/)?(?:lib|include|share)|/opt/conda|\.pyenv"
          r"|lib/python3|\.cargo/registry|/rustc/|node:|/go/(?:src|pkg/mod)/|<frozen|<template>|/gems/|/vendor/"
-         r"|internal/modules|\b(?:core|std)::|__rustc|\b(?:java|jdk|sun|org\.(?:junit|apache\.maven)|kotlin)\.[a-z]",
+         r"|internal/modules|\b(?:core|std)::|__rustc|\b(?:java|jdk|sun|org\.(?:junit|apache\.maven)|kotlin)\.[A-Za-z]",
          "/usr/lib/python3.11/json/__init__.py:346: in loads", "src/library.py:3: in load"),
     # a stack frame: Python, pytest, JS, Java, .NET, vitest, rspec, Rust
     Rule("frame", r"^\s*(?:File \"[^\"\n]{1,300}\", line [0-9]+|at [^\n]{1,400}|❯ \S+:[0-9]+|# \S+\.rb:[0-9]+"
@@ -1798,9 +1798,9 @@ _FAILURE_RULES = (
     Rule("test-summary", r"^(?:={3,} [^\n]{0,200}\b(?:passed|failed|errors?|skipped|FAILURES|ERRORS|short test)\b"
          r"|[0-9]+ (?:passed|failed|errors?|skipped)\b|!+ .{1,200}!$|(?:FAILED|ERROR) \S|Ran [0-9]+ test|OK\b"
          r"|FAILED \(|FAIL\s+\S+\s|ok\s+\S+\s+(?:[0-9.]+s|\(c)|(?:FAIL|PASS)$|test result: "
-         r"|[ℹ#] (?:tests|suites|pass|fail|cancelled) [0-9]"
+         r"|[ℹ#] (?:tests|suites|pass|fail) [0-9]"
          r"|\s{0,8}(?:Test Suites|Test Files|Tests|Snapshots|Time|Duration):? +[0-9]|rspec \S|[0-9]+ examples?, "
-         r"|\s{0,8}[0-9]+ (?:pass|fail|pend)ing|(?:\[[A-Z]+\] )?(?:Tests run: [0-9]|BUILD )|[0-9]+ tests? completed"
+         r"|\s{0,8}[0-9]+ (?:pass|fail|pend)ing|(?:\[[A-Z]+\] )?(?:Tests run: [^-\n]{1,80}$|BUILD )|[0-9]+ tests? completed"
          r"|(?:Failed|Passed)! |[0-9]+% tests passed|The following tests FAIL|\s+[0-9]+ - .{1,99}\((?:Fail|Time))",
          "=== 2 failed, 1190 passed in 3.10s ===", "tests/test_a.py::test_x PASSED"),
     Rule("suite-failure", r"Test suite failed to run|\[(?:build|setup) failed\]|could not compile|BUILD FAILED"
@@ -1976,7 +1976,7 @@ def _by_shares(doc: Doc, terms: Mapping[str, float], shape: str = "") -> Set[int
 def _base_test(doc: Doc, terms: Mapping[str, float]) -> Set[int]:
     """Failures as `testlog`; of a run that passed its ends and summary lines."""
     failed = testlog(doc, terms)
-    return set(failed.keep) if failed else _summary_lines(doc) | _by_shares(doc, terms)
+    return set(failed.keep) if failed else _summary_lines(doc) | _by_shares(doc, terms) | _rare_signals(doc, 0.02)
 
 
 def _base_build(doc: Doc, terms: Mapping[str, float]) -> Set[int]:
@@ -2145,13 +2145,16 @@ def _base_other(doc: Doc, terms: Mapping[str, float]) -> Set[int]:
 
 
 def _outstanding(doc: Doc) -> Set[int]:
-    """Two signals of each template, and what is said once or twice among many lines that are alike; few, or none."""
+    """Rare signals, and what is said once or twice among many lines that are alike; few, or none."""
+    rare = {line for group in _templates(doc, range(len(doc.lines))) if len(group) <= _PER_CODE for line in group}
+    return _rare_signals(doc, _SHARES["other"][2]) | (rare if len(rare) <= _RARE * len(doc.lines) else set())
+
+
+def _rare_signals(doc: Doc, share: float) -> Set[int]:
+    """Two signal lines of each template, when these are at most `share` of the lines: more are a program's own talk."""
     signs = _templates(doc, _once(doc, "signals", lambda: _signal_lines(doc)))
     told = {line for group in signs for line in group[:_PER_CODE]}
-    found = told if len(told) <= _SHARES["other"][2] * len(doc.lines) else set()
-    groups = _templates(doc, range(len(doc.lines)))
-    rare = {line for group in groups if len(group) <= _PER_CODE for line in group}
-    return found | rare if len(rare) <= _RARE * len(doc.lines) else found
+    return told if len(told) <= share * len(doc.lines) else set()
 
 
 _BASES: Dict[str, Callable[[Doc, Mapping[str, float]], Set[int]]] = {
