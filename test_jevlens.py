@@ -7398,6 +7398,43 @@ def test_questions_and_states_are_what_system_one_takes():
         assert jevlens.build_request(state, questions, "jev-latest")
 
 
+def test_a_replay_prices_calls_by_what_the_cache_still_has_and_counts_harm():
+    log, other = ruled(100), ruled(100, word="other_name_1")
+    turns: list[dict[str, Any]] = [{"role": "user", "text": "go"}]
+    for name, text in (("c1", log), ("c2", other), ("c3", log)):
+        call = {"id": name, "tool": "bash", "name": "Bash", "args": {"command": "a" if text == log else "b"}}
+        turns.append({"role": "assistant", "text": "", "calls": [call]})
+        turns.append({"role": "tool", "call_id": name, "output": text, "is_error": False})
+    turns += [{"role": "assistant", "text": "Done.", "calls": []}, {"role": "user", "text": "more"}]
+    turns += [{"role": "assistant", "text": said, "calls": []} for said in ("x line 7", log.split("\n")[9])]
+    row = {"id": "s", "agent": "x", "group": "g", "task": "go", "turns": turns}
+    prepared = bench.prepare(row)
+    sizes = [bench.entry_tokens(entry) for entry in bench.row_entries(row)]
+    whole = [sum(sizes[:i]) for i, turn in enumerate(turns) if turn["role"] == "assistant"]
+    fresh = [whole[0], *(after - before for before, after in zip(whole, whole[1:]))]
+    for policy in ("run end", "cold run end"):
+        counts = bench.Replay(row, prepared, policy, False).run()
+        assert counts["recorded"] == sum(whole)
+        warm = sum(10 * new + (full - new) for new, full in zip(fresh, whole))
+        lost = 9 * (whole[4] - fresh[4]) if policy == "cold run end" else 0  # the pause cost the cache on both sides
+        assert counts["cost of recorded"] == warm + lost
+        assert counts["edits"] == (
+            1 if policy == "cold run end" else 0
+        )  # warm, it does not pay within an eighth of 4 turns
+        assert (counts["later turns"], counts["harmed"]) == (2 * counts["edits"], 0)
+    saved = counts["recorded"] - counts["sent"]
+    assert saved % 2 == 0 and 1400 < saved // 2 < 1525  # of both later calls
+    assert counts["cost of recorded"] - counts["cost of sent"] == (10 + 1) * saved // 2  # once plain, once cached
+
+    harmful = {**row, "turns": [*turns[:6], {**turns[6], "output": "nothing here\n" * 300}, *turns[7:]]}
+    replay = bench.Replay(harmful, bench.prepare(harmful), "cold run end", False)
+    stub = {**replay.entries[4], "content": "gone"}
+    replay.show(8, [*replay.entries[:4], stub, *replay.entries[5:8]])
+    told = bench.Turn({"role": "assistant", "text": other.split("\n")[3]}, {})
+    edits, quotes, names = replay.lost(told)
+    assert (edits, quotes, names) == ([], [other.split("\n")[3].strip()], {"other_name_1"})
+
+
 # ================================================================ history: the ledger
 
 
@@ -7604,6 +7641,77 @@ def test_the_ledger_before_each_call_of_a_loop_survives_a_restart():
     assert (
         sent[0] == entries[:3] and sent[2][:4] == sent[1][:4] and sent[1][2]["content"].startswith("[jev-lens pruned")
     )
+
+
+# The recipes of README.md, as it prints them.
+RECIPES = """
+import json
+import history
+
+session = {"messages": [], "edits": [], "records": []}  # all of the state: plain JSON, keep it where you keep the session
+
+def entries(messages):
+    \"\"\"Chat Completions messages as entries; the position is the id.\"\"\"
+    return [{"id": str(i), "role": m["role"], "content": m.get("content") or "", "call_id": m.get("tool_call_id", ""),
+             "calls": [{"id": c["id"], "tool": c["function"]["name"], "args": json.loads(c["function"]["arguments"])}
+                       for c in m.get("tool_calls") or ()]} for i, m in enumerate(messages)]
+
+def projected(session):
+    \"\"\"The messages as the model is to see them; the recorded ones stay as they are.\"\"\"
+    new = {edit["targetId"]: edit["replacement"] for edit in session["edits"]}
+    pairs = [(m, new.get(str(i), "")) for i, m in enumerate(session["messages"])]
+    return [{**m, "content": text} if text else m for m, text in pairs if text is not None]
+
+def tidy(session, way, ask=None, **more):
+    edits, record = way(entries(session["messages"]), ask, edits=session["edits"], records=session["records"], **more)
+    session["edits"] += edits
+    session["records"] += [record] if record else []
+
+def end_of_run(session, seconds_since_last_call=0.0):
+    tidy(session, history.distil, cold=seconds_since_last_call > 300)
+
+def after_a_turn_with_tools(session, ask):  # with a classifier: long runs, once enough waits and it pays
+    tidy(session, history.checkpoint, ask)
+ledger = history.Ledger("batch")              # or "budget", "rolling"; an `ask` as second argument judges what is needed
+
+def before_each_call(session, seconds_since_last_call):
+    before = entries(session["messages"])
+    ledger.decide(before)
+    after = ledger.apply(before, idle=seconds_since_last_call)
+    session["ledger"] = ledger.to_json()      # after a restart: history.Ledger("batch").restore(session["ledger"])
+    return [m if new is old else {**m, "content": new["content"]}
+            for m, old, new in zip(session["messages"], before, after)]
+"""
+
+
+def test_the_recipes_leave_repeats_out_and_survive_a_restart():
+    scope: dict[str, Any] = {}
+    exec(compile(RECIPES, "recipes", "exec"), scope)
+    session = scope["session"]
+    session["messages"] += as_openai()[:10]  # two exchanges, each with two outputs of one command
+    session["messages"] += [{"role": "assistant", "content": "Done."}]
+    scope["end_of_run"](session)
+    assert session["edits"] == [] and scope["projected"](session) == session["messages"]  # warm: it does not pay
+    scope["end_of_run"](session, 301.0)
+    edit = session["edits"][0]
+    assert [each["targetId"] for each in session["edits"]] == ["3", "4"]
+    seen = scope["projected"](session)
+    assert len(seen) == len(session["messages"]) and len(json.dumps(seen)) < len(json.dumps(session["messages"])) - 9000
+    raw = session["messages"][int(edit["targetId"])]["content"]
+    assert history.recall_entry(scope["entries"](session["messages"]), edit["targetId"], session["records"]) == raw
+    again = json.loads(json.dumps(session))  # a restart
+    scope["end_of_run"](again, 301.0)
+    assert again == session and scope["projected"](again) == seen
+    session["messages"] += as_openai()[12:16]
+    scope["after_a_turn_with_tools"](session, broken)
+    assert len(session["records"]) == 1  # nothing is four turns old: nobody was asked
+
+    sent = scope["before_each_call"](session, 0.0)
+    assert sent == session["messages"]
+    sent = scope["before_each_call"](session, 301.0)
+    assert [i for i, message in enumerate(session["messages"]) if sent[i] != message] == [3, 4, 8, 9]
+    scope["ledger"] = history.Ledger("batch").restore(session["ledger"])
+    assert scope["before_each_call"](session, 0.0) == sent
 
 
 # ================================================================ bench
