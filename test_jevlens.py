@@ -795,9 +795,11 @@ CASE_TERMS: dict[str, tuple[str, str, str, Any, Sequence[str], Sequence[str]]] =
         ("view_range", "view", "path")),
     "versions and codes are terms": (
         "When was rxjs 7.8.1 out, and what is F541?", "", "", {}, ("7.8.1", "f541"), ("what", "when")),
-    "identifiers are split": ("", "see readHTTPError_body", "", {}, ("readhttperror_body", "http", "error", "body"), ()),
+    "identifiers are split": ("", "see readHTTPError_body", "", {}, ("readhttperror_body", "http", "error", "body"),
+            ()),
     "quotations are whole": ("", "find `def render`", "", {}, ("def render",), ("find",)),
-    "plurals and past forms are cut to what they share": ("", "published validators", "", {}, ("publish", "validator"), ()),
+    "plurals and past forms are cut to what they share": ("", "published validators", "", {}, ("publish", "validator"),
+            ()),
     "stop words say nothing": ("please update the test file", "", "", {}, (), ("please", "update", "test", "file")),
 }
 
@@ -825,11 +827,12 @@ def test_a_term_is_found_where_a_word_begins() -> None:
     assert views.base(doc, {"table": 1.0}) == views.View("base", (0, 1, 2, 3, 34))
 
 
-# Failing runs: runner -> (a passing row, the failure, the end, what must stay, what must go). Made here with unittest of
+# Failing runs: runner -> (a passing row, the failure, the end, what must stay, what must go). Made with unittest of
 # Python 3.11.7, pytest 9.2.0, node 20.20.2, jest 30.5.2, vitest 4.1.12, mocha 12.0.3, cargo 1.95.0, ctest 3.25.1,
 # go 1.19.8, rspec 3.12, phpunit 9.6.7; stacks cut short.
 FAILING_RUNS: dict[str, tuple[str, str, str, Sequence[str], Sequence[str]]] = {
-    "pytest": ("test_calc.py::test_zero[{}] PASSED     [ 12%]", '''=================================== FAILURES ===================================
+    "pytest": ("test_calc.py::test_zero[{}] PASSED     [ 12%]",
+            '''=================================== FAILURES ===================================
 ________________________________ Calc.test_load ________________________________
 
 self = <test_calc.Calc testMethod=test_load>
@@ -888,7 +891,8 @@ FAILED (errors=1)''', ("ERROR: test_load", "line 14, in test_load", 'json.loads(
   error: |-
     Expected values to be strictly equal:
     2 !== 3
-  ...''', "1..301\n# tests 301\n# pass 300\n# fail 1", ("not ok 301", "a.test.js:2:1", "2 !== 3", "# fail 1"), ("ok 7 ",)),
+  ...''', "1..301\n# tests 301\n# pass 300\n# fail 1", ("not ok 301", "a.test.js:2:1", "2 !== 3", "# fail 1"),
+            ("ok 7 ",)),
     "cargo test": ("test tests::zero_{} ... ok", '''
 failures:
 
@@ -907,7 +911,8 @@ stack backtrace:
 failures:
     tests::adds
 ''', "test result: FAILED. 300 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.18s",
-                   ("panicked at src/lib.rs:6:17", "  left: 0", " right: 4", "at ./src/lib.rs:6:17", "test result: FAILED"),
+                   ("panicked at src/lib.rs:6:17", "  left: 0", " right: 4", "at ./src/lib.rs:6:17",
+                   "test result: FAILED"),
                    ("panicking.rs", "zero_7 ")),
     "jest": ("    ✓ zero {} (17 ms)", '''FAIL ./calc.test.js
   ● calc › adds
@@ -930,10 +935,12 @@ FAIL ./broken.test.js
     Cannot find module './no-such-file' from 'broken.test.js'
 ''', '''Test Suites: 2 failed, 2 total
 Tests:       1 failed, 300 passed, 301 total
-Time:        1.293 s''', ("● calc › adds", "Expected: 4", "Received: 0", "expect(add(2, 2)).toBe(4)", "calc.test.js:3:42",
+Time:        1.293 s''', ("● calc › adds", "Expected: 4", "Received: 0", "expect(add(2, 2)).toBe(4)",
+        "calc.test.js:3:42",
                         "Test suite failed to run", "Cannot find module", "1 failed, 300 passed"),
              ("jest-resolve", "zero 7 ")),
-    "vitest, in colour": (" \x1b[32m✓\x1b[39m calc.test.mjs\x1b[2m > \x1b[22mzero {}", '''\x1b[41m\x1b[1m FAIL \x1b[22m\x1b[49m calc.test.mjs\x1b[2m > \x1b[22madds
+    "vitest, in colour": (" \x1b[32m✓\x1b[39m calc.test.mjs\x1b[2m > \x1b[22mzero {}",
+            '''\x1b[41m\x1b[1m FAIL \x1b[22m\x1b[49m calc.test.mjs\x1b[2m > \x1b[22madds
 \x1b[31m\x1b[1mAssertionError\x1b[22m: expected 2 to be 3 // Object.is equality\x1b[39m
 
 \x1b[36m \x1b[2m❯\x1b[22m calc.test.mjs:\x1b[2m2:36\x1b[22m\x1b[39m
@@ -958,7 +965,8 @@ Time:        1.293 s''', ("● calc › adds", "Expected: 4", "Received: 0", "ex
     "go test -v": ("=== RUN   TestZero{0}\n--- PASS: TestZero{0} (0.00s)", '''=== RUN   TestAdds
     calc_test.go:9: add(2, 2) = 0, want 4
 --- FAIL: TestAdds (0.00s)''', "FAIL\nFAIL\tcalc\t0.018s\nFAIL\tcalc/bad [build failed]\nFAIL", (
-        "calc_test.go:9: add(2, 2) = 0, want 4", "--- FAIL: TestAdds", "FAIL\tcalc\t", "[build failed]"), ("TestZero7 ",)),
+        "calc_test.go:9: add(2, 2) = 0, want 4", "--- FAIL: TestAdds", "FAIL\tcalc\t", "[build failed]"),
+        ("TestZero7 ",)),
     "rspec": ("  zero {}", '''
 Failures:
 
@@ -976,7 +984,8 @@ Finished in 0.00688 seconds (files took 0.24339 seconds to load)''', '''301 exam
 Failed examples:
 
 rspec ./calc_spec.rb:2 # calc adds''', (
-        "1) calc adds", "expected: 4", "got: 0", "# ./calc_spec.rb:2", "301 examples, 1 failure", "rspec ./calc_spec.rb:2"),
+        "1) calc adds", "expected: 4", "got: 0", "# ./calc_spec.rb:2", "301 examples, 1 failure",
+        "rspec ./calc_spec.rb:2"),
               ("zero 7",)),
     "phpunit": (".................................. {} / 301 (100%)", '''There was 1 failure:
 
@@ -986,7 +995,8 @@ Failed asserting that 0 is identical to 4.
 /home/me/ph/CalcTest.php:4''', "FAILURES!\nTests: 301, Assertions: 301, Failures: 1.", (
         "1) CalcTest::testAdds", "0 is identical to 4", "CalcTest.php:4", "FAILURES!", "Failures: 1."), (" 7 / 301",)),
     # the three below are written after the documented formats: these runners could not be run here
-    "Maven": ("[INFO] Tests run: 1, Failures: 0, Errors: 0, Skipped: 0 -- in com.x.Zero{}Test ok", '''[ERROR] com.x.CalcTest.adds -- Time elapsed: 0.01 s <<< FAILURE!
+    "Maven": ("[INFO] Tests run: 1, Failures: 0, Errors: 0, Skipped: 0 -- in com.x.Zero{}Test ok",
+            '''[ERROR] com.x.CalcTest.adds -- Time elapsed: 0.01 s <<< FAILURE!
 java.lang.AssertionError: expected:<4> but was:<0>
 \tat org.junit.Assert.fail(Assert.java:89)
 \tat com.x.CalcTest.adds(CalcTest.java:4)
@@ -998,7 +1008,8 @@ java.lang.AssertionError: expected:<4> but was:<0>
         at org.junit.jupiter.api.AssertionUtils.fail(AssertionUtils.java:55)
         at app//calc.CalcTest.adds(CalcTest.java:10)
 ''', "301 tests completed, 1 failed\n\nFAILURE: Build failed with an exception.\n\nBUILD FAILED in 2s", (
-        "adds() FAILED", "expected: <4> but was: <0>", "CalcTest.java:10", "301 tests completed, 1 failed", "BUILD FAILED"),
+        "adds() FAILED", "expected: <4> but was: <0>", "CalcTest.java:10", "301 tests completed, 1 failed",
+        "BUILD FAILED"),
                ("zero7()", "AssertionUtils.java")),
     "dotnet test": ("  Passed Calc.Zero{} [< 1 ms]", '''  Failed Calc.Adds [12 ms]
   Error Message:
@@ -1050,13 +1061,16 @@ BASES: dict[str, tuple[str, str, str, str, Sequence[str], Sequence[str]]] = {
         outcome(many("tests/test_a.py::test_x[{}] PASSED"), "===== 200 passed in 1.02s ====="), "test", "command", "",
         ("test_x[1]", "200 passed"), ("test_x[90]",)),
     "gcc: errors with their source, a third equal message without": (  # gcc 12.2.0
-        outcome(["a.c: In function 'f':"], *(f"a.c:{i}:15: error: 'struct config' has no member named 'rows'\n  {i} |   "
+        outcome(["a.c: In function 'f':"],
+        *(f"a.c:{i}:15: error: 'struct config' has no member named 'rows'\n  {i} |   "
                 f"if (at > E.rows_{i}) return;\n      |               ^" for i in range(10, 30)),
-                "a.c:556:37: warning: unused parameter 'extra' [-Wunused-parameter]", *many("note text {}", 60), "done"),
+                "a.c:556:37: warning: unused parameter 'extra' [-Wunused-parameter]", *many("note text {}", 60),
+                "done"),
         "build", "command", "", ("a.c:10:15: error", "E.rows_10", "a.c:29:15: error", "unused parameter 'extra'"),
         ("E.rows_20",)),
     "tsc: two of each code, all of a rare one": (  # tsc 5
-        outcome(many("src/a{0}.ts({0},8): error TS2307: Cannot find module 'm{0}'."), "src/b.ts(60,14): error TS7053: x.",
+        outcome(many("src/a{0}.ts({0},8): error TS2307: Cannot find module 'm{0}'."),
+        "src/b.ts(60,14): error TS7053: x.",
                 *many("src/c{0}.ts({0},8): error TS2307: Cannot find module 'm{0}'.")), "build", "command", "",
         ("a1.ts(1,8)", "TS7053"), ("m90'",)),
     "cargo: a warning's place stays with it": (  # cargo 1.95.0
@@ -1064,7 +1078,8 @@ BASES: dict[str, tuple[str, str, str, str, Sequence[str], Sequence[str]]] = {
                  for i in range(60)], "error[E0308]: mismatched types", "  --> src/lib.rs:48:19", "   |",
                 "48 |         One { s1: needle }", "   |                   ^^^^^^ expected `u8`, found `u16`", "",
                 *many("filler {}", 30), "error: could not compile `memchr` (lib) due to 1 previous error"),
-        "build", "command", "", ("--> src/lib.rs:48:19", "expected `u8`, found `u16`", "could not compile"), ("let v30",)),
+        "build", "command", "", ("--> src/lib.rs:48:19", "expected `u8`, found `u16`", "could not compile"),
+        ("let v30",)),
     "npm: the error in the middle of a log": (  # npm 10
         outcome(many("npm http fetch GET 200 https://registry/p{} 30ms (cache miss)", 300),
                 "npm error code 1", "Error: Cannot find module './scripts/patch.js'",
@@ -1073,38 +1088,49 @@ BASES: dict[str, tuple[str, str, str, str, Sequence[str], Sequence[str]]] = {
     "a search is the rows that the case's words choose, declarations first": (
         outcome(many("src/a.py:{0}:    render_{0}(page)", 150), "src/table.py:7:    x = add_table(render)",
                 *many("src/table.py:{0}0:    table_{0} = render(1)", 40), "src/table.py:755:    def render_table(",
-                *many("src/z.py:{0}:    render_{0}(page)", 150)), "search", "command", "How does table implement render?",
+                *many("src/z.py:{0}:    render_{0}(page)", 150)), "search", "command",
+                "How does table implement render?",
         ("src/table.py:755:    def render_table(", "src/a.py:1:"), ("src/z.py:90:",)),
     "a diff is its headers, and the hunks of the file that is named, whole": (
-        outcome(["diff --git a/other.py b/other.py\n--- a/other.py\n+++ b/other.py", *(HUNK.format(i) for i in range(9)),
+        outcome(["diff --git a/other.py b/other.py\n--- a/other.py\n+++ b/other.py",
+        *(HUNK.format(i) for i in range(9)),
                  "diff --git a/lexer.py b/lexer.py\nindex 1..2\n--- a/lexer.py\n+++ b/lexer.py", HUNK.format(77),
-                 "diff --git a/more.py b/more.py\n--- a/more.py\n+++ b/more.py", *(HUNK.format(i) for i in range(20, 29))]),
+                 "diff --git a/more.py b/more.py\n--- a/more.py\n+++ b/more.py", *(HUNK.format(i) for i in range(20,
+                 29))]),
         "diff", "command", "review lexer.py", ("diff --git a/more.py", "@@ -28,3", HUNK.format(77), "+++ b/lexer.py"),
         ("new_25",)),
     "a path list is the first of each directory and what the task names": (
         outcome([f"./src/d{i}/file_{j}.ts" for i in range(20) for j in range(20)] + ["./src/d9/switchMap.ts"]), "tree",
-        "listing", "Locate switchMap", ("./src/d0/file_0.ts", "./src/d13/file_0.ts", "switchMap.ts"), ("d13/file_7.ts",)),
+        "listing", "Locate switchMap", ("./src/d0/file_0.ts", "./src/d13/file_0.ts", "switchMap.ts"), ("d13/file_7.ts",
+        )),
     "JSON is its first record, each kind once, and whole records that the task asks for": (
         outcome(["[", *RECORDS, RECORD.format("F541", 99, "f-string without any placeholders", 7), *RECORDS[:20],
-                 RECORD.format("E1", 5, "end", 9).rstrip(","), "]"]), "json", "data", "Find the f-string without placeholders",
-        ("Line too long", "F541", "f-string without any placeholders", "/repo/a99.py", '"row": 7', '"E1"'), ("/repo/a31.py",)),
+                 RECORD.format("E1", 5, "end", 9).rstrip(","), "]"]), "json", "data",
+                 "Find the f-string without placeholders",
+        ("Line too long", "F541", "f-string without any placeholders", "/repo/a99.py", '"row": 7', '"E1"'),
+        ("/repo/a31.py",)),
     "a table is its header, its ends and the extremes of each column": (
-        outcome(["date,rain,temp"], *(f"2012/01/{i:03},{i % 7}.5,{i % 11}" for i in range(300)), "2015/03/15,55.9,-20.5",
+        outcome(["date,rain,temp"], *(f"2012/01/{i:03},{i % 7}.5,{i % 11}" for i in range(300)),
+        "2015/03/15,55.9,-20.5",
                 *(f"2016/01/{i:03},{i % 7}.5,{i % 11}" for i in range(300))), "table", "data", "the wettest day",
         ("date,rain,temp", "2012/01/007", "2015/03/15,55.9,-20.5", "2016/01/299"), ("2012/01/150",)),
     "a git log is hash and subject, and whole commits that the task asks for": (
-        outcome([f"commit {i:07x}\nAuthor: A <a@b.c>\nDate:   2025-04-24\n\n    Change number {i}\n\n docs/changes.rst | 2 +-"
+        outcome([f"commit {i:07x}\nAuthor: A <a@b.c>\nDate:   2025-04-24\n\n    Change number {i}\n\n docs/a.rst | 2 +-"
                  for i in range(0xa00000, 0xa00040)] + ["commit dff7cc3\nAuthor: A <a@b.c>\nDate:   2025-04-24\n\n    "
                 "Validate Chunked-Encoding footer\n\n h11/_readers.py | 23 +++"]), "git-log", "command",
-        "which commit validates the chunked footer?", ("commit 0a0003f", "Change number 10485760", "Validate Chunked-Encoding footer",
+        "which commit validates the chunked footer?", ("commit 0a0003f", "Change number 10485760",
+        "Validate Chunked-Encoding footer",
         "h11/_readers.py | 23"), ("Author: A <a@b.c>\nDate:   2025-04-24\n\n    Change number 10485770",)),
     "a log is two of each template and every rare line": (
-        outcome(many("2026-01-01T00:00:{0} GET /page/{0} 200 in {0} ms", 300), "2026-01-01T00:09:00 pool exhausted, waiting",
+        outcome(many("2026-01-01T00:00:{0} GET /page/{0} 200 in {0} ms", 300),
+        "2026-01-01T00:09:00 pool exhausted, waiting",
                 *many("2026-01-01T00:10:{0} GET /page/{0} 200 in {0} ms", 300)), "log", "command", "",
         ("GET /page/1 ", "pool exhausted"), ("GET /page/150 ",)),
-    "a terminal is its end": (outcome(many("line {}", 500)), "terminal", "command", "", ("line 499", "line 1\n"), ("line 90\n",)),
+    "a terminal is its end": (outcome(many("line {}", 500)), "terminal", "command", "", ("line 499", "line 1\n"),
+            ("line 90\n",)),
     "any other output keeps a signal in the middle": (
-        outcome(many("step {} fine and quiet", 300), "ValueError: bad thing", *many("stage {} fine and quiet", 300)), "other",
+        outcome(many("step {} fine and quiet", 300), "ValueError: bad thing", *many("stage {} fine and quiet", 300)),
+        "other",
         "command", "", ("ValueError: bad thing",), ("step 250 ",)),
 }
 
@@ -1126,7 +1152,8 @@ SEEDS_VIEWS: dict[str, tuple[List[str], Callable[..., Any], str, Sequence[str], 
          *many("fine {}", 50, 60), "3 errors", *many("fine {}", 50, 120), "✖ adds", *many("fine {}", 50, 170)],
         views_regex.signals, "command", ("ValueError: x", "NullPointerException", "3 errors", "✖ adds"), ("fine 90",)),
     "signals: a passing test with `error` in its name is none": (
-        [*many("ok {} - fine"), "tests/a.py::test_error PASSED", *many("row {}"), "fatal: no", *many("row {}", 200, 300)],
+        [*many("ok {} - fine"), "tests/a.py::test_error PASSED", *many("row {}"), "fatal: no", *many("row {}", 200,
+        300)],
         views_regex.signals, "command", ("fatal: no",), ("test_error",)),
     "matches: six rows of each file, and what is no row": (
         [f"a{i}.py:{j}:x = 1" for i in range(9) for j in range(1, 21)] + ["grep: z: binary file matches"],
@@ -1138,11 +1165,14 @@ SEEDS_VIEWS: dict[str, tuple[List[str], Callable[..., Any], str, Sequence[str], 
         [*many("tick {} ok", 5000), "disk nearly full", *many("tick {} ok", 5000)], views_regex.log, "command",
         ("disk nearly full", "tick 1 ok"), ("tick 777 ok",)),
     "outline of prose: underlined and marked headings with their first sentence": (
-        ["Title", "=====", "", "What it is. More.", *many("text {}", 30), "## Use", "", "Run it.", *many("text {}", 30, 30)],
+        ["Title", "=====", "", "What it is. More.", *many("text {}", 30), "## Use", "", "Run it.", *many("text {}", 30,
+        30)],
         views_regex.outline, "prose", ("Title", "What it is. More.", "## Use", "Run it."),
         ("text 7\n",)),
-    "sample: 12 and 2": (many("row {}", 90), views_regex.sample, "data", ("row 12\n", "row 89\n"), ("row 13\n", "row 88\n")),
-    "head_tail: 40 and 20": (many("row {}", 90), views_regex.head_tail, "command", ("row 40\n", "row 71\n"), ("row 41\n",)),
+    "sample: 12 and 2": (many("row {}", 90), views_regex.sample, "data", ("row 12\n", "row 89\n"), ("row 13\n",
+            "row 88\n")),
+    "head_tail: 40 and 20": (many("row {}", 90), views_regex.head_tail, "command", ("row 40\n", "row 71\n"),
+            ("row 41\n",)),
 }
 
 
@@ -1170,7 +1200,8 @@ def test_one_error_among_4000_lines_stays_wherever_it_stands(shape: str, at: int
 
 
 def test_the_end_of_few_long_lines_stays() -> None:
-    doc = seen_as("\n".join([*("note " + "x" * 3000 for _ in range(30)), "z" * 5000 + " error: could not compile"]), "build")
+    doc = seen_as("\n".join([*("note " + "x" * 3000 for _ in range(30)), "z" * 5000 + " error: could not compile"]),
+            "build")
     sent = printed(doc, views.base(doc, {}))
     assert sent.endswith("error: could not compile") and len(sent) < len(doc.text) * 0.6
 
@@ -1243,7 +1274,8 @@ def named_by(doc: views.Doc, sent: str) -> List[int]:
     return found
 
 
-ALL_VIEWS = ("base", "outline", "focus", "signals", "testlog", "tree", "matches", "log", "sections", "sample", "head_tail")
+ALL_VIEWS = ("base", "outline", "focus", "signals", "testlog", "tree", "matches", "log", "sections", "sample",
+        "head_tail")
 
 
 @pytest.mark.parametrize("name", ALL_VIEWS)

@@ -1800,7 +1800,7 @@ _FAILURE_RULES = (
          r"|FAILED \(|FAIL\s+\S+\s|ok\s+\S+\s+(?:[0-9.]+s|\(c)|(?:FAIL|PASS)$|test result: "
          r"|[ℹ#] (?:tests|suites|pass|fail) [0-9]"
          r"|\s{0,8}(?:Test Suites|Test Files|Tests|Snapshots|Time|Duration):? +[0-9]|rspec \S|[0-9]+ examples?, "
-         r"|\s{0,8}[0-9]+ (?:pass|fail|pend)ing|(?:\[[A-Z]+\] )?(?:Tests run: [^-\n]{1,80}$|BUILD )|[0-9]+ tests? completed"
+         r"|\s{0,8}[0-9]+ (?:pass|fail|pend)ing|(?:\[[A-Z]+\] )?(?:Tests run: [^-\n]{1,80}$|BUILD )|[0-9]+ tests? comp"
          r"|(?:Failed|Passed)! |[0-9]+% tests passed|The following tests FAIL|\s+[0-9]+ - .{1,99}\((?:Fail|Time))",
          "=== 2 failed, 1190 passed in 3.10s ===", "tests/test_a.py::test_x PASSED"),
     Rule("suite-failure", r"Test suite failed to run|\[(?:build|setup) failed\]|could not compile|BUILD FAILED"
