@@ -936,7 +936,7 @@ def cmd_speed(argv: Sequence[str]) -> None:
     begun, rows = starts(), []
     for kind, size in [*itertools.product(SAMPLES, SIZES[:3]), *(("test", size) for size in SIZES[3:])]:
         text, repeats = sample(kind, size), 9 if size < 1_000_000 else 3 if size < 4_000_000 else 1
-        ms, once = median_ms(seeing(kind, text), repeats), median_ms(functools.partial(re.findall, NAME, text), repeats)
+        ms, once = median_ms(seeing(kind, text), repeats), median_ms(functools.partial(names, text), repeats)
         rows.append([kind, f"{size / 1e6:g} MB", ms, ms / (size / 1e6), ms / once])
     rows.append(["one line", "40 MB", one := median_ms(seeing("json", "x" * 40_000_000), 1), one / 40, ""])
     text = sample("test", 10_000_000)
