@@ -639,8 +639,8 @@ def settings_of(changes: dict[str, str]) -> jevlens.Settings:
 def score_line(args: argparse.Namespace, line: bytes) -> list[list[Scored]]:
     """Per engine of the options, the scored results of the session on a line of JSON."""
     row = json.loads(line)
-    digit = hashlib.sha256(row.get("group", "").encode("utf-8", "surrogatepass")).hexdigest()[0]
-    if args.half and args.half != ("A" if digit < "8" else "B"):
+    digest = hashlib.sha256(row.get("group", "").encode("utf-8", "surrogatepass")).hexdigest()
+    if args.half and args.half != ("A" if digest < "8" else "B"):  # by the first hexadecimal digit
         return [[] for _ in args.engines]
     turns, skip = prepare(row), (row.get("seen_in_dev") or ()) if args.fresh else ()
     return [Scorer(row, turns, new_engine(name, args), bool(args.html)).run(skip) for name in args.engines]
@@ -870,7 +870,7 @@ def needle_test(cases: Sequence[tuple[str, str, str, str, list[str]]], args: arg
         rows.append(row)
     mean = {key: sum(row[key] for row in rows) / len(rows) for key in rows[0] if "%" in key}
     whole = {key: sum(len(set(row[key].split("/"))) == 1 for row in rows) for key in rows[0] if "needles" in key}
-    last = {"output": "mean; outputs with all needles", **mean, **whole}
+    last = {"output": "mean; all needles", **mean, **whole}
     table = [[row.get(key, "") for key in rows[0]] for row in (*rows, last)]
     report(args.json, {"outputs": rows, "mean": mean, "all needles": whole}, [("needles", list(rows[0]), table)])
 
@@ -923,9 +923,8 @@ def starts() -> list[list[Any]]:
     with tempfile.TemporaryDirectory() as folder:
         env = {**os.environ, "JEV_LENS_DATA_DIR": folder, "JEV_LENS_CLASSIFIER": "local"}
         for name, (words, given) in list(commands.items()) * STARTS:
-            command = [sys.executable, "-E", "-s", *words]
-            job = functools.partial(subprocess.run, command, input=given, env=env, check=True, capture_output=True)
-            times[name].append(median_ms(job, 1))
+            job = functools.partial(subprocess.run, [sys.executable, "-E", "-s", *words], input=given, env=env)
+            times[name].append(median_ms(functools.partial(job, check=True, capture_output=True), 1))
     middle = {name: sorted(each)[STARTS // 2] for name, each in times.items()}
     return [[name, ms, f"{ms / middle['bare']:.2f}", ms - middle["bare"]] for name, ms in middle.items()]
 
