@@ -589,13 +589,13 @@ def _command_shape(sample: Sequence[str], command: str) -> str:
     words = programs(command)
     named = [(start, shape) for shape, starts in _PROGRAMS.items() for start in starts.split(",")]
     fits = [[row for row in named if (word + " ").startswith(row[0] + " ")] for word in words]
-    known = [max(rows, key=lambda row: len(row[0]))[1] for rows in fits if rows]  # `docker logs` says more than `docker`
+    known = [max(rows, key=lambda row: len(row[0]))[1] for rows in fits if rows]  # `docker logs` before `docker`
     if "terminal" in known:  # a capture may hold anything
         return "terminal"
     shape = _content_shape(sample, known[-1:] == ["search"] and set(known) <= {"search", "tree"})
-    named = (word for stages in _statements(command) for stage in stages for word in map(_unquoted, stage))
+    files = (word for stages in _statements(command) for stage in stages for word in map(_unquoted, stage))
     if shape not in ("diff", "test", "search", "filelist") and set(words) & set(_SHOWERS) and _is_code(sample) and any(
-            language_of(word) not in _NOT_CODE for word in named):
+            language_of(word) not in _NOT_CODE for word in files):
         return "display"  # several files with titles between them, say: it may be edited from
     if known and shape in ("", "log", "table"):  # a program says more than a weak sign in the text
         return next((name for name in ("test", "build") if name in known), known[-1])
@@ -2318,8 +2318,9 @@ def candidates(doc: Doc, terms: Mapping[str, float], known: AbstractSet[str] = f
                most: int = 99) -> List[View]:
     """The views on offer: the shape's base view, then the kind's; each of at most 60 % of the full characters.
 
-    One of each name. The name cover is not in them (see `cover`); `known` names need not show in long lines. most: how
-    many are wanted, the first of them: who only takes the base view need not pay for the others.
+    One of each name. The name cover is not in them: the caller adds it to the chosen view (`cover`, then `fit`), and
+    tells it which names the session has; a view itself depends on the output and the case alone, so `known` changes
+    nothing here. most: how many are wanted, the first of them: who only takes the base view need not pay for others.
     """
     found: Dict[str, View] = {}
     for make in (base, *_OFFERED.get(doc.kind, ())):
