@@ -1203,8 +1203,8 @@ def find_run(seen: Sequence[Entry]) -> Optional[Run]:
     span = seen[users[-1]:]
     asked = [_said(entry) for entry in span if entry.get("role") == "user"]
     question = "\n\n[The user added during the run] ".join(asked[:1] + [text.strip() for text in asked[1:]])
-    texts = [_text(entry).strip() for entry in span if entry.get("role") == "assistant" and _text(entry).strip()] or [""]
-    return Run(users[-1], question, texts[-1], texts[:-1], *_calls(span)) if asked else None
+    texts = [text for entry in span if entry.get("role") == "assistant" for text in [_text(entry).strip()] if text]
+    return Run(users[-1], question, "".join(texts[-1:]), texts[:-1], *_calls(span)) if asked else None
 
 
 def _calls(span: Iterable[Entry]) -> tuple[dict[str, Call], int]:
@@ -1212,6 +1212,11 @@ def _calls(span: Iterable[Entry]) -> tuple[dict[str, Call], int]:
     agent = [entry for entry in span if entry.get("role") == "assistant"]
     return {call["id"]: Call(turn, _tool(call), call["args"] if isinstance(call.get("args"), dict) else {})
             for turn, entry in enumerate(agent) for call in entry.get("calls") or ()}, len(agent)
+
+
+def _all_runs(seen: Sequence[Entry]) -> Run:
+    """Everything as one run: a rule needs no question to judge by."""
+    return Run(-1, "", "", [], *_calls(seen))
 
 
 def _earlier(before: Sequence[Entry], count: int) -> dict[str, Any]:
@@ -1356,33 +1361,32 @@ def _batches(items: Iterable[T], cost: Callable[[T], int], s: SimpleNamespace) -
 # "ongoing task … even if the current question is about something else" (the only wording that lifted what earlier
 # work needs over 0.6). Running: "still need to finish" (asking whether it was acted on dropped the files in use).
 _GONE = "Lines that are out of date, or that the agent has already acted on and moved past, are not needed."
+_NAME = " (then name the most important one), or nothing any more?"
 _WORDS = {
     "work": ("An agent has answered `user_question` with `final_answer`.", "An agent still works on `user_question`."),
-    "chunks": (" `chunks` is one tool output in pieces. Only pieces that are kept stay visible, beside a note that the"
-               " rest can be fetched.", " `chunks` is one of its earlier tool outputs in pieces, `later_tool_calls` what"
-               " it did afterwards."),
+    "chunks": (" `chunks` is one tool output in pieces. Only kept pieces stay visible; the rest can be fetched.",
+               " `chunks` is one of its earlier tool outputs in pieces, `later_tool_calls` what it did afterwards."),
     "history": (" `earlier_conversation` came before; the work there will probably continue.",
                 " `earlier_conversation` is the conversation before this task."),
-    "status": ("The call failed; where `final_answer` got past that, its details are usually not needed.", "The call failed."),
+    "status": ("The call failed; if `final_answer` got past that, details are usually not needed.", "The call failed."),
     "keep_whole": ("Is everything in {it} still needed: would dropping any piece lose evidence for `final_answer`, or"
                    " information for a likely follow-up{ongoing}?",
                    "Will the agent still need everything in {it} to finish `user_question`? " + _GONE),
-    "focus": ("Do `final_answer` and a likely follow-up{ongoing} draw on most of {it}, on a few pieces (then name the most"
-              " important one), or on nothing any more?", "To finish `user_question`, will the agent still need most of"
-              " {it}, a few pieces (then name the most important one), or nothing? " + _GONE),
+    "focus": ("Do `final_answer` and a likely follow-up{ongoing} draw on most of {it}, on a few pieces" + _NAME,
+              "To finish `user_question`, will the agent still need most of {it}, a few pieces" + _NAME + " " + _GONE),
     "chunk": ("Is there a line in `{label}` that supports `final_answer`, or that {next}?",
               "To finish `user_question`, will the agent still need the lines in `{label}`? " + _GONE),
     "items": (" `items` are outputs of its tool calls.", " `items` are outputs of its earlier tool calls."),
     "item": ("Does `{label}` contain anything that `final_answer` relies on or a likely follow-up needs?",
              "To finish `user_question`, will the agent still need the output in `{label}`?"),
-    "exchanges": (" `exchanges` are earlier, finished parts of a long session; one that is unrelated to the current work,"
-                  " `user_question`, is replaced by a note, and its details disappear.",) * 2,
-    "exchange": ("Is `{label}` still relevant to the current work (`user_question` and what the agent does for it): may the"
-                 " agent need its details, the same files, task, decisions or facts?",) * 2,
+    "exchanges": (" `exchanges` are earlier, finished parts of a long session; one that is unrelated to the current"
+                  " work, `user_question`, is replaced by a note, and its details disappear.",) * 2,
+    "exchange": ("Is `{label}` still relevant to the current work (`user_question` and what the agent does for it): may"
+                 " the agent need its details, the same files, task, decisions or facts?",) * 2,
 }
 _OUTDATED = " An item that is marked superseded is out of date and therefore not needed."
-_NEXT = ("the user's next question would probably draw on", "the user's ongoing task in `earlier_conversation` will need,"
-         " even if the current question is about something else")
+_NEXT = ("the user's next question would probably draw on", "the user's ongoing task in `earlier_conversation` will"
+         " need, even if the current question is about something else")
 _FOCUS = {"whole": "Most of it is needed; many pieces are used.", "none": "Nothing in it is needed."}
 
 
@@ -1605,8 +1609,8 @@ def _repeated(item: Item, newer: Newer, s: SimpleNamespace) -> str:
     call, size, failed, there = newer
     if failed and not item.failed or size < 0.5 * item.size:
         return ""
-    shared = (len(line) + 1 for line in item.text.split("\n") if line in there) if size >= s.near_repeat * item.size else ()
-    if sum(shared) >= s.near_repeat * (item.size + 1):
+    long = size >= s.near_repeat * item.size
+    if long and sum(len(line) + 1 for line in item.text.split("\n") if line in there) > s.near_repeat * item.size:
         return _SAME
     again = call.turn > item.call.turn >= 0 and call.tool not in ("edit", "write")
     return _AGAIN if again and _key(call) == _key(item.call) else ""
@@ -1663,7 +1667,7 @@ def _shown_size(item: Item) -> int:
 
 def break_even_factor(write: float, read: float, share: float = REMOVAL_SHARE) -> float:
     """How many characters later calls must leave out for each one that the cache has to take in anew, prices relative
-    to plain input: pending · share · read · turns >= (write - read) · rewrite. 1.0 and 0.1 give 12.86 (the reference:
+    to plain input: pending · share · read · turns >= (write - read) · rewrite. 1.0 and 0.1 give 12.86 (reference:
     13), 1.25 and 0.1 give 16.43 (16), 1.25 and 0.05 give 34. A share of 1 where what goes is already known."""
     return (write - read) / (read * share)
 
@@ -1746,14 +1750,13 @@ def distil(entries: Sequence[Entry], ask: Optional[Ask] = None, *, edits: Sequen
     Nothing to do: ([], {}). Whatever `ask` does, nothing is raised: a failed, late or doubtful answer keeps the text.
     """
     s, began, seen = settings_of(GUARD_SETTINGS, settings), clock(), _project(entries, edits)
-    run, (calls, turns) = find_run(seen), _calls(seen)
+    run, turns = find_run(seen), _calls(seen)[1]
     if run is None or mid and not s.mid_run:
         return [], {}
     costs = Costs([_weight(entry) for entry in seen], run.turns if mid else turns, *PRICES[s.prices],
                   s.prices == "openai-codex", cold)
     run_id = entries[run.start]["id"]
-    if ask is None:  # a rule needs no question to judge by, so it looks at all runs
-        run = run._replace(start=-1, calls=calls, turns=turns)
+    run = run if ask else _all_runs(seen)
     memo, youngest = _memo(records, run_id), run.turns - s.mid_run_min_age_turns
     items = [item for item in _outputs(entries, seen, run, s) if not mid or item.id not in memo
              and 0 <= item.call.turn < youngest and item.call.tool != "recall"]
@@ -1853,10 +1856,9 @@ _LEDGER_WORDS = {
 
 def bucket(needed: Any, outcome_only: Any, s: Any) -> str:
     """forget, trim or keep; what is no probability keeps."""
-    need, outcome = _share(needed), _share(outcome_only)
-    if need is not None and need < s.forget_below:
-        return "forget"
-    return "trim" if need is not None and need < s.trim_below and (outcome or 0.0) > s.trim_above else "keep"
+    need, outcome = _share(needed), _share(outcome_only) or 0.0
+    less = need is not None and need < s.trim_below and outcome > s.trim_above
+    return "forget" if need is not None and need < s.forget_below else "trim" if less else "keep"
 
 
 class Ledger:
@@ -1866,87 +1868,74 @@ class Ledger:
     mode: off (nothing is asked, nothing applied), rolling (applied at the next call), batch (once the prompt cache is
     cold), budget (cold, or enough tokens for what they make anew); another mode: ValueError. `ask` as in `distil`;
     without it only what a newer result repeats or replaces is forgotten. Settings: LEDGER_SETTINGS. A result is
-    rewritten, never removed. `decisions`: id -> {id, toolName, bucket, p, summary, head, tail, tokensBefore, status,
-    appliedAtCall, appliedReason}; `to_json()` keeps them with the session, `Ledger(...).restore(text)` takes them
-    back.
+    rewritten, never removed. `decisions`: id -> {id, toolName, bucket, p, text, tokensBefore, status, appliedAtCall,
+    appliedReason}, where text is what the model gets instead (None: it stays); `to_json()` keeps them with the session,
+    `Ledger(...).restore(text)` takes them back.
     """
 
     def __init__(self, mode: str = "off", ask: Optional[Ask] = None, **settings: Any) -> None:
         if mode not in ("off", "rolling", "batch", "budget"):
             raise ValueError(f"jevlens: ledger: unknown mode {mode!r}: off, rolling, batch or budget")
-        self.mode, self.ask, self.settings = mode, ask, settings_of(LEDGER_SETTINGS, settings)
+        self.mode, self.ask, self.settings, self.calls = mode, ask, settings_of(LEDGER_SETTINGS, settings), 0
         self.decisions: dict[str, dict[str, Any]] = {}
-        self.calls = 0
 
     def decide(self, entries: Sequence[Entry]) -> int:
         """Judge the results that a message of the agent follows and that are not decided yet; how many were."""
+        s, given = self.settings, list[Any]()
         last = max((at for at, entry in enumerate(entries) if entry.get("role") == "assistant"), default=0)
-        due = [at for at in range(last) if entries[at].get("role") == "tool" and entries[at]["id"] not in self.decisions
-               and not _others(entries[at]) and len(_text(entries[at])) >= self.settings.min_chars]
-        if not due or self.mode == "off":
-            return 0
+        due = [at for at in range(last) if _bare(entries[at]) and entries[at]["id"] not in self.decisions
+               and len(_text(entries[at])) >= s.min_chars] if self.mode != "off" else []
         calls = {call["id"]: call for entry in entries for call in entry.get("calls") or ()}
-        new = self._asked(entries, due, calls) if self.ask else self._ruled(entries, set(due))
-        for at, answer, what in new:
-            self._add(entries[at], calls.get(entries[at].get("call_id", ""), entries[at]), answer, what)
-        return len(new)
+        if self.ask:
+            questions = {name: _noul(*words) for name, words in _LEDGER_WORDS.items()}
+            requests = [(_ledger_state(entries, at, calls), questions) for at in due]
+            given = _ask_all(requests, self.ask, s)[0]
+        elif due:
+            rules, run = settings_of(GUARD_SETTINGS, {"small_result_min_chars": s.min_chars}), _all_runs(entries)
+            items = [item for item in _outputs(entries, entries, run, rules) if item.at in due]
+            due = [it.item.at for it in _by_rule(items, entries, run, rules)]
+            given = [{"needed": 0.0}] * len(due)
+        for at, answer in zip(due, given):
+            self._add(entries[at], calls, answer if isinstance(answer, Mapping) else {})
+        return len(due)
 
-    def _asked(self, entries: Sequence[Entry], due: Sequence[int],
-               calls: Mapping[str, Any]) -> list[tuple[int, Any, str]]:
-        questions = {name: _noul(*words) for name, words in _LEDGER_WORDS.items()}
-        requests = [(_ledger_state(entries, at, calls), questions) for at in due]
-        answers, _, _ = _ask_all(requests, cast(Ask, self.ask), self.settings)
-        given = [answer if isinstance(answer, Mapping) else {} for answer in answers]
-        return [(at, answer, bucket(answer.get("needed"), answer.get("outcome_only"), self.settings))
-                for at, answer in zip(due, given)]
-
-    def _ruled(self, entries: Sequence[Entry], due: Container[int]) -> list[tuple[int, Any, str]]:
-        s = settings_of(GUARD_SETTINGS, {"small_result_min_chars": self.settings.min_chars})
-        run = Run(-1, "", "", [], *_calls(entries))
-        items = [item for item in _outputs(entries, entries, run, s) if item.at in due]
-        return [(it.item.at, {}, "forget") for it in _by_rule(items, entries, run, s)]
-
-    def _add(self, entry: Entry, call: Mapping[str, Any], answer: Mapping[str, Any], what: str) -> None:
-        text, s = _text(entry), self.settings
-        lines = text.count("\n") + 1
-        what = "keep" if what == "trim" and lines <= s.trim_head + s.trim_tail + 2 else what
-        label = _label(Call(0, _tool(call), call.get("args") or {}))
+    def _add(self, entry: Entry, calls: Mapping[str, Any], answer: Mapping[str, Any]) -> None:
+        text, s, call = _text(entry), self.settings, calls.get(entry.get("call_id", ""), entry)
+        p, lines = [_share(answer.get(name)) for name in _LEDGER_WORDS], text.split("\n")
+        what, gone = bucket(p[0], p[1], s), len(lines) - s.trim_head - s.trim_tail
+        what = "keep" if what == "trim" and gone <= 2 else what
+        told = f"{_label(Call(0, _tool(call), call.get('args') or {}))}, {len(lines)} lines, {len(text)} chars"
+        ends = [*lines[:s.trim_head], f"{_PRUNED} {gone} lines]", *lines[len(lines) - s.trim_tail:]]
+        new = {"forget": f"{_PRUNED} {told}. Call the tool again if it is needed.]", "trim": "\n".join(ends)}.get(what)
         self.decisions[entry["id"]] = {
-            "id": entry["id"], "toolName": _tool(call), "bucket": what,
-            "summary": f"{label}, {lines} lines, {len(text)} chars",
-            "p": {"needed": _share(answer.get("needed")), "outcomeOnly": _share(answer.get("outcome_only"))},
-            "head": s.trim_head, "tail": s.trim_tail, "tokensBefore": -(-len(text) // 4), "status": "pending",
-            "appliedAtCall": None, "appliedReason": None}
+            "id": entry["id"], "toolName": _tool(call), "bucket": what, "p": dict(zip(("needed", "outcomeOnly"), p)),
+            "text": new, "tokensBefore": -(-len(text) // 4), "status": "pending", "appliedAtCall": None,
+            "appliedReason": None}
 
     def apply(self, entries: Sequence[Entry], idle: float = 0.0) -> list[Entry]:
         """The entries for the next call; `idle`: seconds since the last. What waits is applied if the mode says so,
         what was applied once is applied in the same bytes."""
-        self.calls += 1
-        ready = [at for at, entry in enumerate(entries) if self._waits(entry.get("id")) and entry.get("role") == "tool"]
-        saved = sum(len(_text(entries[at])) - len(self._now(entries[at])) for at in ready)
-        tail, s = sum(_weight(entry) for entry in entries[ready[0]:]) if ready else 0, self.settings
+        self.calls, s = self.calls + 1, self.settings
+        ready = [at for at, entry in enumerate(entries) if entry.get("id") in self._waiting() and _bare(entry)]
+        saved = sum(len(_text(entries[at])) - len(self.decisions[entries[at]["id"]]["text"]) for at in ready)
+        tail = sum(_weight(entry) for entry in entries[ready[0]:]) if ready else 0
         enough = saved >= 4 * s.budget_min_tokens and saved >= s.budget_fraction * tail
         reason = "cold" if idle > s.cache_ttl else {"rolling": "rolling", "budget": "budget" * enough}.get(self.mode)
-        if reason and self.mode != "off":
-            self._settle([entries[at]["id"] for at in ready], reason)
-        done = {name for name, row in self.decisions.items() if row["status"] == "applied" and self.mode != "off"}
-        return [{**entry, "content": self._now(entry)} if entry.get("id") in done and entry.get("role") == "tool"
-                and not _others(entry) else entry for entry in entries]
+        self._settle([entries[at]["id"] for at in ready], reason or "")
+        bare = {entry.get("id") for entry in entries if _bare(entry) and self.mode != "off"}
+        rows = [row for row in self.decisions.values() if row["status"] == "applied" and row["id"] in bare]
+        return apply_edits(entries, [{"targetId": row["id"], "replacement": row["text"]} for row in rows])
 
-    def _now(self, entry: Entry) -> str:
-        return rewritten(entry, self.decisions[entry["id"]])
-
-    def _waits(self, name: Any) -> bool:
-        row = self.decisions.get(name, {})
-        return row.get("status") == "pending" and row["bucket"] != "keep"
+    def _waiting(self) -> set[str]:
+        return {name for name, row in self.decisions.items() if row["status"] == "pending" and row["text"] is not None}
 
     def _settle(self, names: Iterable[str], reason: str) -> None:
-        for name in names:
+        for name in names if reason and self.mode != "off" else ():
             self.decisions[name].update(status="applied", appliedAtCall=self.calls, appliedReason=reason)
 
     def compacted(self) -> None:
         """The host is about to compact: the cache goes anyway, so what waits is applied. `off` applies nothing."""
-        self._settle([name for name in self.decisions if self._waits(name) and self.mode != "off"], "compaction")
+        self._settle(self._waiting(), "compaction")
 
     def to_json(self) -> str:
         """All decisions, as text."""
@@ -1956,24 +1945,22 @@ class Ledger:
         """Take back what `to_json` wrote; what is applied here stays so. Another text: ValueError. Returns itself."""
         try:
             data = json.loads(text)
-            rows = {row["id"]: {**row, "head": int(row["head"]), "tail": int(row["tail"])} for row in data["decisions"]
-                    if row["bucket"] in ("keep", "trim", "forget") and row["status"] in ("pending", "applied")}
+            rows = {row["id"]: row for row in data["decisions"]}
+            if any(not isinstance(row["text"], str) and row["status"] != "pending" for row in rows.values()):
+                raise ValueError("applied without a text")
             self.calls = max(self.calls, int(data["calls"]))
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"jevlens: ledger: not a stored ledger: {error!r}") from error
-        applied = {name: row for name, row in self.decisions.items() if row["status"] == "applied"}
-        self.decisions.update({**rows, **applied})
+        self.decisions = {**self.decisions, **{name: row for name, row in rows.items()
+                                               if self.decisions.get(name, {}).get("status") != "applied"}}
         return self
 
 
-def rewritten(entry: Entry, row: Mapping[str, Any]) -> str:
-    """The text of a result under a decision: the same bytes whenever it is asked for."""
-    text, head, tail = _text(entry), row["head"], row["tail"]
-    lines = text.split("\n")
-    if row["bucket"] == "forget":
-        return f"[jev-lens pruned: {row['summary']}. Call the tool again if it is needed.]"
-    note = f"[jev-lens pruned: {len(lines) - head - tail} lines]"
-    return "\n".join([*lines[:head], note, *lines[len(lines) - tail:]]) if row["bucket"] == "trim" else text
+_PRUNED = "[jev-lens pruned:"  # the seeds' prefix
+
+
+def _bare(entry: Entry) -> bool:
+    return entry.get("role") == "tool" and not _others(entry)
 
 
 def _ledger_state(entries: Sequence[Entry], at: int, calls: Mapping[str, Any]) -> dict[str, Any]:
@@ -1983,7 +1970,7 @@ def _ledger_state(entries: Sequence[Entry], at: int, calls: Mapping[str, Any]) -
     after = next(each for each in entries[at:] if each.get("role") == "assistant")
     then = [{"name": _tool(each), "args": _as_json(each.get("args"))[:150]} for each in (after.get("calls") or [])[:8]]
     item = {"tool": _tool(call), "args": _as_json(call.get("args"))[:300], "is_error": bool(entry.get("is_error")),
-            "total_chars": len(text), "output_head": text[:2500]}
-    item.update({"output_tail": text[-800:]} if len(text) > 2500 else {})
-    return {"task": task if len(task) <= 1000 else task[:600] + "\n[…]\n" + task[-400:], "item": item,
+            "total_chars": len(text), "output_head": text[:2500], "output_tail": text[-800:] * (len(text) > 2500)}
+    return {"task": task if len(task) <= 1000 else task[:600] + "\n[…]\n" + task[-400:],
+            "item": {name: value for name, value in item.items() if value != ""},
             "after": {"assistant_text": _text(after)[:800], "next_tool_calls": then}}
