@@ -1123,9 +1123,7 @@ def _project(entries: Iterable[Entry], edits: Iterable[Mapping[str, Any]]) -> li
 
 
 def _text(entry: Entry) -> str:
-    content = entry.get("content") or ""
-    return content if isinstance(content, str) else "\n".join(block.get("text", "") for block in content
-                                                              if block.get("type") == "text")
+    return flat(entry.get("content") or "")
 
 
 def _others(entry: Entry) -> int:
@@ -1149,7 +1147,8 @@ def _given(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _tool(call: Mapping[str, Any]) -> str:
-    name = str(call["tool"] if call.get("tool", "other") != "other" else call.get("name") or "tool")
+    own = call.get("tool") or "other"
+    name = str(own if own != "other" else call.get("name") or "tool")
     return _TOOLS.get(name.lower(), name)
 
 
@@ -1210,7 +1209,7 @@ def find_run(seen: Sequence[Entry]) -> Optional[Run]:
 def _calls(span: Iterable[Entry]) -> tuple[dict[str, Call], int]:
     """The calls of a part of the conversation by id, and how many messages of the agent it has."""
     agent = [entry for entry in span if entry.get("role") == "assistant"]
-    return {call["id"]: Call(turn, _tool(call), call["args"] if isinstance(call.get("args"), dict) else {})
+    return {call.get("id", ""): Call(turn, _tool(call), call["args"] if isinstance(call.get("args"), dict) else {})
             for turn, entry in enumerate(agent) for call in entry.get("calls") or ()}, len(agent)
 
 
@@ -1296,21 +1295,18 @@ def grep_file(line: str, known: Container[str] = ()) -> tuple[str, int]:
 
 
 def _grep_groups(lines: Sequence[str]) -> list[tuple[int, int, tuple[str, ...]]]:
-    """Search output by file, as (start, end, files); [] unless at least 3 lines and 60 % of them are of its form. In
-    one file the numbers grow: `db.example.com:5432:` twice is an address."""
+    """Search output by file, as (start, end, files); [] unless at least 3 lines and 60 % of them are of its form, each
+    place once: `db.example.com:5432:` again and again is an address. Other lines belong to the file before them."""
     known = {grep_file(line)[0] for line in lines if re.match(_HIT_LINE, line)} - {""}
-    starts: list[tuple[int, str]] = [(0, "")]
-    last: dict[str, int] = {}
-    grepped = 0
-    for at, line in enumerate(lines):
-        path, number = grep_file(line, known)
-        grepped += bool(path) and number > last.get(path, -1)
-        last[path] = number
-        starts += [(at, path)] if path and path != starts[-1][1] else []
+    found = [grep_file(line, known) for line in lines]
     counted = sum(bool(line.strip()) and line != "--" for line in lines)
-    ends = [*(at for at, _ in starts[1:]), len(lines)]
-    groups = [(at, end, tuple(filter(None, [path]))) for (at, path), end in zip(starts, ends) if at < end]
-    return groups if counted >= 3 and grepped >= 0.6 * counted else []
+    if counted < 3 or len(set(found) - {("", 0)}) < 0.6 * counted:
+        return []
+    paths: list[str] = []
+    for path, _ in found:
+        paths.append(path or "".join(paths[-1:]))
+    parts = [list(part) for _, part in itertools.groupby(range(len(lines)), key=paths.__getitem__)]
+    return [(part[0], part[-1] + 1, tuple(filter(None, [paths[part[0]]]))) for part in parts]
 
 
 def chunk_output(text: str) -> list[Chunk]:
@@ -1530,10 +1526,10 @@ def _decide(item: Item, asked: Sequence[tuple[Sequence[Chunk], Any]], work: Work
 def _whole_items(items: Sequence[Item], answers: Any, s: SimpleNamespace) -> Iterator[Done]:
     """What becomes of small outputs or exchanges that shared one request; without an answer they stay."""
     failed = "timeout" if answers is None else "no-answer" if isinstance(answers, Mapping) else "error"
+    small = ("item", s.small_keep_threshold, ("needed", "not-needed"))
     for number, item in enumerate(items, 1):
-        name, bar, words = ("item", s.small_keep_threshold, ("needed", "not-needed"))
-        if item.kind == "exchange":
-            name, bar, words = ("exchange", s.exchange_omit_threshold, ("relevant", "unrelated"))
+        old = ("exchange", s.exchange_omit_threshold, ("relevant", "unrelated"))
+        name, bar, words = old if item.kind == "exchange" else small
         p = _share(answers.get(f"{name}_{number}")) if failed == "no-answer" else None
         gone = p is not None and p < bar
         yield Done(item, _stub(item) if gone else None, failed if p is None else words[gone], {"jev": [p]})
@@ -1885,7 +1881,7 @@ class Ledger:
         last = max((at for at, entry in enumerate(entries) if entry.get("role") == "assistant"), default=0)
         due = [at for at in range(last) if _bare(entries[at]) and entries[at]["id"] not in self.decisions
                and len(_text(entries[at])) >= s.min_chars] if self.mode != "off" else []
-        calls = {call["id"]: call for entry in entries for call in entry.get("calls") or ()}
+        calls = {call.get("id"): call for entry in entries for call in entry.get("calls") or ()}
         if self.ask:
             questions = {name: _noul(*words) for name, words in _LEDGER_WORDS.items()}
             requests = [(_ledger_state(entries, at, calls), questions) for at in due]
