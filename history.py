@@ -1603,7 +1603,7 @@ def _lines(text: str) -> tuple[list[str], FrozenSet[str]]:
 
 def _repeated(item: Item, newer: Newer, s: SimpleNamespace) -> str:
     call, size, failed, there = newer
-    if failed and not item.failed or size < 0.5 * item.size:
+    if failed and not item.failed or 2 * size < item.size:  # "File unchanged since last read" is no newer result
         return ""
     long = size >= s.near_repeat * item.size
     if long and sum(len(line) + 1 for line in item.text.split("\n") if line in there) > s.near_repeat * item.size:
