@@ -1755,7 +1755,7 @@ def distil(entries: Sequence[Entry], ask: Optional[Ask] = None, *, edits: Sequen
     run = run if ask else _all_runs(seen)
     memo, youngest = _memo(records, run_id), run.turns - s.mid_run_min_age_turns
     items = [item for item in _outputs(entries, seen, run, s) if not mid or item.id not in memo
-             and 0 <= item.call.turn < youngest and item.call.tool != "recall"]
+             and 0 <= item.call.turn < youngest and "recall" not in item.call.tool]
     olds = [item for item in _exchanges(entries, seen, run.start, s) if item.id not in memo and s.prune_exchanges]
     asked: dict[str, Any] = {"requests": 0, "inputTokens": 0, "costUsd": 0, "timedOut": False}
     if ask is None:

@@ -6252,6 +6252,21 @@ def test_a_call_is_named_by_its_command_path_or_pattern(case):
     assert history._label(history.Call(0, tool, args)) == expected
 
 
+TOOLS = {
+    "Claude Code": ({"tool": "MultiEdit"}, "edit"),
+    "Codex": ({"tool": "other", "name": "apply_patch"}, "edit"),
+    "Gemini CLI": ({"tool": "read_file"}, "read"),
+    "a tool that no rule speaks of, by its own name": ({"tool": "other", "name": "WebFetch"}, "WebFetch"),
+    "no name at all": ({"tool": None}, "tool"),
+}
+
+
+@pytest.mark.parametrize("case", TOOLS)
+def test_the_tools_of_hosts_have_one_name(case):
+    call, expected = TOOLS[case]
+    assert history._tool(call) == expected
+
+
 def test_the_conversation_before_a_run_is_shown_clipped():
     talks = [[asks(f"u{i}" + "x" * 900), tells("early"), tells(f"a{i}" + "y" * 1300)] for i in range(4)]
     before = chat(
@@ -7070,7 +7085,7 @@ def test_a_checkpoint_leaves_recalled_text_alone():
     entries = working(10, 12_000, 40)
     for entry in entries:
         for call in entry.get("calls", ()):
-            call["tool"] = "recall"
+            call["tool"] = "mcp__jevlens__recall"
     assert history.checkpoint(entries, answer_all(0.1)) == ([], {})
     assert len(history.distil([*entries, {"id": "z", **tells("Done.")}], answer_all(0.1))[0]) == 10
 
