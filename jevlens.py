@@ -533,6 +533,7 @@ class LocalJudge:
     """The deterministic judge that needs no key: edit evidence of the session, and signs that point at blocks."""
 
     name = "local"
+    looks_at = 1  # it takes the shape's first view or none, so the others need not be made
 
     def choose(self, case: Case, offered: Sequence[views.View], blocks: Sequence[views.Block]) -> Choice:
         """The base view of the shape unless the session says that the result will be edited from."""
@@ -1924,7 +1925,7 @@ class Lens:
         doc, session = case.doc, case.session
         if views.bounded(case.tool, case.args):
             return "full", "bounded", None, {}
-        offered = views.candidates(doc, case.terms, session.names)
+        offered = views.candidates(doc, case.terms, session.names, getattr(self.judge, "looks_at", 99))
         if not offered:
             return "full", "no-candidates", None, {}
         blocks = doc.units()
