@@ -490,7 +490,6 @@ LOCAL: Dict[str, float] = {
     # overlap (share of the best block's) from which a block has a sign, by points; above the last nothing is dropped
     "sure at": -6, "likely at": -4, "likely overlap": 0.7, "perhaps at": -3, "perhaps overlap": 0.5,
     "perhaps lines": 12,  # a shorter block is not worth dropping at these odds
-    "unit lines": 40,  # a longer block is judged by its members
 }
 # P(edited) by points, both halves of the recorded sessions together
 EDITED_AT: Dict[int, float] = {-6: 0.0, -5: 0.03, -4: 0.07, -3: 0.03, -2: 0.15, -1: 0.28, 0: 0.39, 1: 0.43, 2: 0.49}
@@ -1750,6 +1749,8 @@ class Seen(NamedTuple):
 MIN_GAIN = 0.05  # less than this share saved in all: the original object
 MIN_BLOCK_GAIN = 0.10  # less than this share saved by dropping blocks: no block is dropped
 RELEVANT_FULL = 0.90  # a `relevant` view of this share of full is sent as full
+MOST_CHARS = 400_000  # half of a window of 200,000 tokens: sent whole, it ends the session whatever the odds say
+END_LINES = 40  # lines of either end of a text that is too large for anything else
 HEADER_LINES = 20  # a shorter header (imports) always stays
 SMALL_GAP = 40  # characters; a smaller gap costs as much as its marker
 RUN_GAIN = 120  # characters that a known run must have, about two markers
@@ -1875,6 +1876,10 @@ class Lens:
             name, reason, keep, pieces = self._choose(case)
         except JevlensError as fault:  # the judge cannot say: everything, and the session still learns it
             return _full(doc.text, f"judge: {fault}", doc)
+        if keep is None and len(doc.text) > MOST_CHARS and reason != "bounded":
+            name, reason = "head_tail", "too-large"
+            keep = views.close_gaps(doc, (*everything[:END_LINES], *everything[-END_LINES:]), SMALL_GAP)
+            pieces = views.fit(doc, keep, case.terms)
         known: List[views.Known] = []
         if self.remember:
             keep, known = self._forget_known(case, keep)
@@ -1947,10 +1952,11 @@ class Lens:
 
     def _worth(self, case: Case, view: views.View, reason: str) -> Tuple[str, str, Optional[List[int]], Dict[int, Any]]:
         """The view when dropping its lines pays, else everything."""
-        share = len(views.render(case.doc, view, thin=False).text) / max(1, len(case.doc.text))
+        size = len(views.render(case.doc, view, thin=False).text)
+        share = size / max(1, len(case.doc.text))
         if view.name == "relevant" and share >= RELEVANT_FULL:
             return "full", "relevant-is-nearly-full", None, {}
-        if share > 1 - MIN_BLOCK_GAIN:
+        if share > 1 - MIN_BLOCK_GAIN or size > MOST_CHARS:
             return "full", "little-to-drop", None, {}
         return view.name, reason, list(view.keep), dict(view.pieces)
 

@@ -1638,7 +1638,7 @@ def _best(doc: Doc, scores: Sequence[float], share: float, groups: Optional[Iter
     A range counts by the sum of its lines' scores over the square root of its length, so that neither the longest nor
     the shortest wins by itself; one of less than `least` is not taken. Ties by position.
     """
-    left = share * len(doc.text)
+    left = share * min(len(doc.text), _SHARED_MOST)
     ranges = groups or ((line, line + 1) for line, score in enumerate(scores) if score)
     ranked = [(-round(sum(scores[start:end]) / (end - start) ** 0.5, 6), start, end) for start, end in ranges]
     chosen: Set[int] = set()
@@ -1652,7 +1652,7 @@ def _best(doc: Doc, scores: Sequence[float], share: float, groups: Optional[Iter
 
 def _part(doc: Doc, share: float, backwards: bool = False) -> Set[int]:
     """The first (or last) lines that hold `share` of the characters."""
-    left = share * len(doc.text)
+    left = share * min(len(doc.text), _SHARED_MOST)
     chosen: Set[int] = set()
     for line in range(len(doc.lines) - 1, -1, -1) if backwards else range(len(doc.lines)):
         left -= _size(doc, line, line + 1)
@@ -1737,7 +1737,7 @@ def log(doc: Doc, terms: Mapping[str, float] = {}) -> Optional[View]:
     A template is the line with numbers, paths, URLs and quotations taken out. Not offered when templates that occur
     three times or more make up less than 30 % of the lines (the text is no log).
     """
-    groups = _templates(doc, range(len(doc.lines)))
+    groups = _once(doc, "templates", lambda: _templates(doc, range(len(doc.lines))))
     if sum(len(group) for group in groups if len(group) >= 3) < 0.3 * len(doc.lines):
         return None
     keep = {line for group in groups for line in (*group[:2], group[-1])}
@@ -1945,6 +1945,7 @@ _LIST_WHOLE = 110  # lines: a path list this short stays whole, for any of its e
 _ERRORS_WHOLE = 40  # diagnostics: as many are read one by one; of more, two of each code tell what there is
 _PER_CODE = 2
 _FILES_ONCE = 40  # files that a build names once each: more are a list that nobody reads
+_SHARED_MOST = 400_000  # characters; the shares of a larger text are those of a text of this size: views stay small
 _RARE = 0.03  # share of the lines: more lines than these that are unlike all others are no exception
 _PER_TERM = 2  # rows of a search that each case term shows, so that one frequent word does not crowd out the others
 _HITS = 400  # hits of a term among which its best are looked for
@@ -2146,7 +2147,8 @@ def _base_other(doc: Doc, terms: Mapping[str, float]) -> Set[int]:
 
 def _outstanding(doc: Doc) -> Set[int]:
     """Rare signals, and what is said once or twice among many lines that are alike; few, or none."""
-    rare = {line for group in _templates(doc, range(len(doc.lines))) if len(group) <= _PER_CODE for line in group}
+    groups = _once(doc, "templates", lambda: _templates(doc, range(len(doc.lines))))
+    rare = {line for group in groups if len(group) <= _PER_CODE for line in group}
     return _rare_signals(doc, _SHARES["other"][2]) | (rare if len(rare) <= _RARE * len(doc.lines) else set())
 
 
@@ -2207,7 +2209,7 @@ def cover(doc: Doc, keep: Iterable[int], known: AbstractSet[str] = frozenset(),
             lift *= _EARLY_LIFT if line < len(table) / 5 else 1.0
             size = len(text) + _MARKER_COST if len(text) <= LONG_LINE else _LONG_COST
             units.append((line, wanted, lift * price / size, size))
-    return sorted(shown.union(_priced(units, chance, _COVER_MOST * len(doc.text))))
+    return sorted(shown.union(_priced(units, chance, _COVER_MOST * min(len(doc.text), _SHARED_MOST))))
 
 
 def _chances(doc: Doc, counts: Mapping[str, int], have: AbstractSet[str],
