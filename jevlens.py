@@ -34,12 +34,14 @@ def gate(data: bytes) -> bytes:
 
 PAYLOAD = gate(sys.stdin.buffer.read()) if __name__ == "__main__" and sys.argv[1:] == ["hook"] else b""
 
+import bisect
 import collections
 import contextlib
 import json
 import re
 import threading
 import time
+from array import array
 from dataclasses import dataclass, field, fields, replace
 from typing import (
     TYPE_CHECKING, Any, Callable, Container, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple,
@@ -230,94 +232,76 @@ class Case(NamedTuple):
 
 RUN = 5  # lines of a run that need not be sent twice (measured: 3 touches twice the results, 20 saves a fifth less)
 TRIVIAL = 4  # characters; shorter lines (brackets, blanks) bridge a run but do not count
-MEMORY_LINE = 10_000  # characters; longer lines are not remembered (one would hold a whole dump in memory)
-MEMORY_RESULT = 20_000  # lines; a longer result is not remembered, no host sends such a result whole
-MEMORY_TOTAL = 400_000  # lines remembered in one session, about 100 MB at worst; then the oldest half is forgotten
+MEMORY_RESULT = 20_000  # lines; no host sends a longer result whole, so nothing is learned from its text
+MEMORY_TOTAL = 400_000  # lines remembered in one session, about 80 MB; a longer session was compacted by its host
 
 
 class Memory:
     """Which runs of lines the session was sent, and where they stand.
 
-    Lines are compared without printed number prefixes and trailing blanks. A run is contiguous in one earlier result.
+    Lines are compared without printed number prefixes and trailing blanks, by hash: RUN clashes in a row are out of the
+    question, and no text is held. A run is contiguous in one earlier result.
     """
 
     def __init__(self) -> None:
-        self._ids: Dict[str, int] = {}
-        self._results: List[Tuple[str, List[int], views.Numbering]] = []  # label, line ids (-1: not sent), numbers
-        self._grams: Dict[Tuple[int, ...], Tuple[int, int]] = {}  # ids of RUN lines -> (result, first line)
-        self._size = 0
-
-    def _line_ids(self, lines: Sequence[str], new: bool) -> List[int]:
-        """An id for each line; unknown lines get a new one, or -1 when nothing may be added."""
-        found = []
-        for line in lines:
-            text = line.rstrip()
-            if len(text) > MEMORY_LINE:
-                found.append(-1)
-                continue
-            number = self._ids.get(text, -1)
-            if number < 0 and new:
-                number = self._ids[text] = len(self._ids) * 2 + (len(text.lstrip()) >= TRIVIAL)  # odd: counts
-            found.append(number)
-        return found
+        self._lines = array("q")  # hashes of the lines of all results; -1 (never a hash): not sent, or a result's end
+        self._starts: List[int] = []  # where each result begins in _lines
+        self._results: List[Tuple[str, views.Numbering]] = []
+        self._runs: Dict[int, int] = {}  # hash of RUN lines that count -> the last place of the first in _lines
 
     def learn(self, label: str, doc: views.Doc, kept: Optional[Iterable[int]] = None) -> None:
         """Remember the lines of a result that were sent (`kept` None: all)."""
-        if len(doc.lines) > MEMORY_RESULT:
-            return
-        ids = self._line_ids(doc.bare, True)
+        marks = _marks(doc)
         if kept is not None:
             sent = set(kept)
-            ids = [number if line in sent else -1 for line, number in enumerate(ids)]
-        if self._size + len(ids) > MEMORY_TOTAL:
-            self.__init__()  # type: ignore[misc]  # a session this long was compacted by its host long ago
-        place = len(self._results)
-        self._results.append((label, ids, doc.numbers))
-        self._size += len(ids)
-        counting = [line for line, number in enumerate(ids) if number < 0 or number % 2]
-        for gram in zip(*(counting[shift:] for shift in range(RUN))):
-            key = tuple(ids[line] for line in gram)
-            if min(key) >= 0:
-                self._grams[key] = (place, gram[0])
+            marks = [mark if line in sent else -1 for line, mark in enumerate(marks)]
+        if len(self._lines) + len(marks) >= MEMORY_TOTAL:
+            self.__init__()  # type: ignore[misc]
+        start = len(self._lines)
+        self._starts.append(start)
+        self._results.append((label, doc.numbers))
+        self._lines.extend(marks + [-1])
+        self._runs.update((hash(run), start + line) for line, run in _runs(doc, marks) if -1 not in run)
 
     def runs(self, doc: views.Doc) -> List[views.Known]:
         """The runs of RUN or more counting lines of `doc` that the session was sent, in order, not overlapping.
 
         The first and the last line with something on it are never in them.
         """
-        if not self._grams:
-            return []
-        edges = views.ends(doc)
-        ids = self._line_ids(doc.bare, False)
-        counting = [line for line, number in enumerate(ids) if number < 0 or number % 2]
         found: List[views.Known] = []
-        free = 0
-        for at in range(len(counting) - RUN + 1):
-            start = counting[at]
-            if start < free:
+        free, edges = 0, views.ends(doc)
+        marks = _marks(doc) + [-1] if self._runs else []
+        for line, run in _runs(doc, marks):
+            place = self._runs.get(hash(run)) if line >= free else None
+            if place is None:
                 continue
-            hit = self._grams.get(tuple(ids[line] for line in counting[at:at + RUN]))
-            if hit is None:
-                continue
-            label, old, numbers = self._results[hit[0]]
-            size = _match(ids, start, old, hit[1])
-            if sum(1 for number in ids[start:start + size] if number % 2) >= RUN:
-                first, last = max(start, edges[0] + 1), min(start + size, edges[1])
-                place = numbers.label(hit[1] + first - start, hit[1] + last - start)
-                found.append(views.Known(first, last, f"= {place} of {label}"))
-                free = start + size
+            end = line
+            while marks[end] == self._lines[place + end - line] != -1:
+                end += 1
+            if sum(len(text.strip()) >= TRIVIAL for text in doc.bare[line:end]) >= RUN:
+                at = bisect.bisect_right(self._starts, place) - 1
+                label, numbers = self._results[at]
+                first, last = max(line, edges[0] + 1), min(end, edges[1])
+                shift = place - self._starts[at] - line
+                found.append(views.Known(first, last, f"= {numbers.label(first + shift, last + shift)} of {label}"))
+                free = end
         return found
 
 
-def _match(new: Sequence[int], at: int, old: Sequence[int], place: int) -> int:
-    """How many lines from `new[at]` and `old[place]` on are the same and were sent."""
-    size = 0
-    while at + size < len(new) and place + size < len(old) and new[at + size] == old[place + size] >= 0:
-        size += 1
-    return size
+def _marks(doc: views.Doc) -> List[int]:
+    """A hash for each line, as lines are compared."""
+    return [hash(line.rstrip()) for line in doc.bare]
+
+
+def _runs(doc: views.Doc, marks: Sequence[int]) -> Iterable[Tuple[int, Tuple[int, ...]]]:
+    """The first line and the hashes of each RUN lines in a row that count, or were not sent (-1)."""
+    counting = [at for at, (line, mark) in enumerate(zip(doc.bare, marks)) if mark == -1 or len(line.strip()) >= TRIVIAL]
+    hashes = [marks[at] for at in counting]
+    return zip(counting, zip(*(hashes[shift:] for shift in range(RUN))))
 
 
 RECENT = 5  # edits whose words still point at code that will be edited next
+POINTING = ("search", "test", "build", "diff", "other")  # shapes of outputs that name lines of files
 
 
 class Session:
@@ -326,73 +310,56 @@ class Session:
     results, messages, edits: counts; reads: files shown since the last user message or edit; last_was_read; edited and
     shown: counts by file name; hits: file name -> lines that a search, traceback, diagnostic or diff named; searched:
     words of search patterns; names: identifiers that the model has seen; recent: words of the last edits; errors:
-    words of the last failing result; memory: lines that were sent.
+    words of the last failing result; line_edits: the agent edits by line number; memory: lines that were sent.
     """
 
     def __init__(self) -> None:
         self.results = self.messages = self.edits = self.reads = 0
-        self.last_was_read = False
-        self.latest = self.said = ""
-        self.edited: Dict[str, int] = {}
-        self.shown: Dict[str, int] = {}
-        self.hits: Dict[str, Set[int]] = {}
+        self.last_was_read = self.line_edits = False
+        self.edited: "collections.Counter[str]" = collections.Counter()
+        self.shown: "collections.Counter[str]" = collections.Counter()
+        self.hits: Dict[str, Set[int]] = collections.defaultdict(set)
         self.searched: Set[str] = set()
         self.names: Set[str] = set()
-        self.recent: List[Set[str]] = []
         self.errors: Set[str] = set()
-        self.line_edits = False
+        self.recent: List[Set[str]] = []
         self.memory = Memory()
+        self._heard = ("", "", "")
 
     def forget(self) -> None:
         """The conversation was compacted: what was sent is no longer known to the model. Facts about files stay."""
-        self.names = set()
-        self.memory = Memory()
+        self.names, self.memory = set(), Memory()
 
     def hear(self, task: str, latest: str, said: str, args: Mapping[str, Any]) -> None:
         """Take in what stands before a result: the request, the message, the arguments of the call."""
-        if not self.messages:
-            self.names |= views.names(task)
-        if latest != self.latest:
-            self.latest, self.reads = latest, 0
-            self.names |= views.names(latest)
-        if said != self.said or not said:
-            self.messages += 1
-            self.said = said
-            self.names |= views.names(said)
-        self.names |= views.names(_flat(args))
+        heard, self._heard = self._heard, (task, latest, said)
+        self.messages += said != heard[2] or not said
+        self.reads *= latest == heard[1]
+        fresh = [text for text, old in zip(self._heard, heard) if text != old]
+        self.names |= views.names("\n".join([*fresh, *views.strings(args)]))
 
     def learn(self, case: Case, text: str, kept: Optional[Iterable[int]]) -> None:
         """Take in a result as it was sent: `text`, made of the lines `kept` (None: all) of case.doc."""
-        doc = case.doc
+        doc, args = case.doc, case.args
         self.results += 1
-        self.names |= views.names(text)
-        self.memory.learn(_label(case), doc, kept)
-        is_edit = case.tool in ("edit", "write")
         self.last_was_read = bool(doc.shown)
-        if is_edit:
-            self._learn_edit(case)
-        for item in doc.shown:
-            name = os.path.basename(item.path)
-            self.shown[name] = self.shown.get(name, 0) + 1
-        self.reads = 0 if is_edit else self.reads + bool(doc.shown)
+        self.reads += self.last_was_read
+        self.shown.update(os.path.basename(item.path) for item in doc.shown)
+        if case.tool in ("edit", "write"):
+            paths = (args.get("path"), *(args.get("paths") or ()))
+            self.edits, self.reads = self.edits + 1, 0
+            self.edited.update(os.path.basename(path) for path in paths if isinstance(path, str) and path)
+            self.line_edits = self.line_edits or not {"start", "insert_line", "end"}.isdisjoint(args)
+            self.recent = [*self.recent, words("\n".join(views.strings(args)))][-RECENT:]
         if case.tool == "grep" or doc.shape == "search":
-            self.searched |= words(str(case.args.get("pattern") or case.args.get("command") or ""))
+            self.searched |= words(str(args.get("pattern") or args.get("command") or ""))
         if case.is_error or doc.shape in ("test", "build"):
             self.errors = words(text[-20_000:])  # the end of a long log holds what failed
-        if doc.shape in ("search", "test", "build", "diff", "other"):
-            for name, line in views.places(doc):
-                self.hits.setdefault(name, set()).add(line)
-
-    def _learn_edit(self, case: Case) -> None:
-        self.edits += 1
-        args = case.args
-        paths = [args.get("path")] + list(args.get("paths") or ())
-        for path in paths:
-            if isinstance(path, str) and path:
-                name = os.path.basename(path)
-                self.edited[name] = self.edited.get(name, 0) + 1
-        self.line_edits = self.line_edits or any(key in args for key in ("start", "insert_line", "end"))
-        self.recent = (self.recent + [words(_flat(args))])[-RECENT:]
+        for name, line in views.places(doc) if doc.shape in POINTING else ():
+            self.hits[name].add(line)
+        if len(doc.lines) <= MEMORY_RESULT:
+            self.names |= views.names(text)
+            self.memory.learn(_label(case), doc, kept)
 
 
 def words(text: str) -> Set[str]:
@@ -400,25 +367,14 @@ def words(text: str) -> Set[str]:
     return set(views.pattern("word").findall(text))
 
 
-def _flat(value: Any) -> str:
-    """The strings inside a JSON-like value, without its keys, a line each."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, Mapping):
-        return "\n".join(_flat(item) for item in value.values())
-    if isinstance(value, (list, tuple)):
-        return "\n".join(_flat(item) for item in value)
-    return ""
-
-
 LABEL = 48  # characters of a command that name an earlier result in a marker: enough to tell it from its neighbours
 
 
 def _label(case: Case) -> str:
     """How a marker names this result: `read views.py`, `bash go test ./...`."""
-    what = os.path.basename(case.doc.path) if case.doc.path else ""
-    what = what or str(case.args.get("command") or case.args.get("pattern") or case.args.get("path") or "")
-    what = " ".join(what.split())
+    args = case.args
+    what = os.path.basename(case.doc.path) or args.get("command") or args.get("pattern") or args.get("path") or ""
+    what = " ".join(str(what).split())
     return f"{case.tool or 'result'} {what if len(what) <= LABEL else what[:LABEL - 1] + '…'}".strip()
 
 

@@ -2143,7 +2143,7 @@ def test_a_long_session_stays_bounded_and_correct(monkeypatch: pytest.MonkeyPatc
     for n in range(20):
         output = MODULE.replace("value", f"value_{n}")
         check(output, lens.see(output, *READ_SHOP), lens)
-    assert lens.session.memory._size <= 3000
+    assert len(lens.session.memory._lines) <= 3000
     assert lens.see(output, *READ_SHOP).view == "memory"
 
 

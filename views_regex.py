@@ -1449,7 +1449,7 @@ _COMMON = 2 / 3  # a term in more of the lines tells no line from another
 def names(text: str) -> Set[str]:
     """The identifiers of a text: 5 word characters or more that show by case, `_` or a digit that they are names."""
     sign = pattern("name-sign").search
-    return {word for word in pattern("name").findall(text) if sign(word)}
+    return {word for word in set(pattern("name").findall(text)) if sign(word)}
 
 
 def terms(task: str = "", latest: str = "", said: str = "", args: Any = None) -> Dict[str, float]:
@@ -1461,19 +1461,19 @@ def terms(task: str = "", latest: str = "", said: str = "", args: Any = None) ->
     """
     found: Dict[str, float] = {}
     # what was just said and asked for is nearer to this call than the first request
-    for text, nearness in (("\n".join(_strings(args)), 1.5), (said, 1.5), (latest, 1.0), (task, 1.0)):
+    for text, nearness in (("\n".join(strings(args)), 1.5), (said, 1.5), (latest, 1.0), (task, 1.0)):
         for term, weight in _words(text[:_TERM_TEXT]):
             found[term] = min(found.get(term, 0.0) + weight * nearness, 4 * weight)
     return dict(sorted(found.items(), key=lambda pair: -pair[1])[:_MOST_TERMS])
 
 
-def _strings(value: Any) -> Iterator[str]:
+def strings(value: Any) -> Iterator[str]:
     """The strings inside a JSON-like value, keys left out."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, (Mapping, list, tuple)):
         for item in value.values() if isinstance(value, Mapping) else value:
-            yield from _strings(item)
+            yield from strings(item)
 
 
 def _words(text: str) -> Iterator[Tuple[str, float]]:
