@@ -458,7 +458,7 @@ _JUDGE_RULES: Dict[str, str] = {
     "review": r"(?i)\b(?:review|audit)(?:s|ed|ing|er)?\b(?![\-./]\w)",
     "test-file": r"(?i)(?:^|[/_.\-])(?:tests?|spec)(?:[/_.\-]|$)|_test\.|\.test\.",
     "outside": r"/(?:site-packages|dist-packages|node_modules|\.cargo/registry|pkg/mod)/"
-               r"|^(?:~|/(?:home|Users)/[^/]{1,80}|/root)/\.(?!\w{1,40}/(?:projects|plans)/)",
+               r"|^(?:~|/(?:home|Users)/[^/]{1,80}|/root)/\.(?!\w{1,40}/(?:projects|plans|worktrees)/)",
     "question": r"(?i)^\W*(?:how|what|where|which|why|who|when|does|is|are|can)\b[^\n]*\?\s*$",
     "shell-edit": r"\bsed\s+-i|\bperl\s+-p?i|\bapply_patch\b|\bgit apply\b|\bpatch -p"
                   r"|\b(?:cat|tee)\s*>{0,2}\s*\S{1,200}\s*<<|\bpython3? -\s*<<",
