@@ -302,6 +302,8 @@ def _runs(doc: views.Doc, marks: Sequence[int]) -> Iterable[Tuple[int, Tuple[int
 
 RECENT = 5  # edits whose words still point at code that will be edited next
 POINTING = ("search", "test", "build", "diff", "other")  # shapes of outputs that name lines of files
+TELLING = 16  # characters; a shorter line of an edit (`return None`) stands in many blocks
+PATCHED = ("*** Update File: ", "*** Add File: ", "+++ b/")  # what names a file in a patch (apply_patch, git)
 
 
 class Session:
@@ -309,8 +311,9 @@ class Session:
 
     results, messages, edits: counts; reads: files shown since the last user message or edit; last_was_read; edited and
     shown: counts by file name; hits: file name -> lines that a search, traceback, diagnostic or diff named; searched:
-    words of search patterns; names: identifiers that the model has seen; recent: words of the last edits; errors:
-    words of the last failing result; line_edits: the agent edits by line number; memory: lines that were sent.
+    words of search patterns; touched: file name -> lines that edits took out or put in, trimmed; names: identifiers
+    that the model has seen; recent: words of the last edits; errors: words of the last failing result; line_edits: the
+    agent edits by line number; memory: lines that were sent.
     """
 
     def __init__(self) -> None:
@@ -321,6 +324,7 @@ class Session:
         self.hits: Dict[str, Set[int]] = collections.defaultdict(set)
         self.searched: Set[str] = set()
         self.names: Set[str] = set()
+        self.touched: Dict[str, Set[str]] = collections.defaultdict(set)
         self.errors: Set[str] = set()
         self.recent: List[Set[str]] = []
         self.memory = Memory()
@@ -346,9 +350,8 @@ class Session:
         self.reads += self.last_was_read
         self.shown.update(os.path.basename(item.path) for item in doc.shown)
         if case.tool in ("edit", "write"):
-            paths = (args.get("path"), *(args.get("paths") or ()))
             self.edits, self.reads = self.edits + 1, 0
-            self.edited.update(os.path.basename(path) for path in paths if isinstance(path, str) and path)
+            self._learn_edit(args)
             self.line_edits = self.line_edits or not {"start", "insert_line", "end"}.isdisjoint(args)
             self.recent = [*self.recent, words("\n".join(views.strings(args)))][-RECENT:]
         if case.tool == "grep" or doc.shape == "search":
@@ -360,6 +363,17 @@ class Session:
         if len(doc.lines) <= MEMORY_RESULT:
             self.names |= views.names(text)
             self.memory.learn(_label(case), doc, kept)
+
+    def _learn_edit(self, args: Mapping[str, Any]) -> None:
+        """Take in which files an edit or a patch changed, and the lines that it took out or put in."""
+        patch = str(args.get("patch") or "").split("\n")
+        named = [row[len(mark):].strip() for row in patch for mark in PATCHED if row.startswith(mark)]
+        changed = [row[1:].strip() for row in patch if row[:1] in ("+", "-")]
+        changed += [line.strip() for key in ("old", "new") for line in str(args.get(key) or "").split("\n")]
+        for path in (args.get("path"), *(args.get("paths") or named)):
+            if isinstance(path, str) and path:
+                self.edited[os.path.basename(path)] += 1
+                self.touched[os.path.basename(path)].update(line for line in changed if len(line) >= TELLING)
 
 
 def words(text: str) -> Set[str]:
@@ -590,17 +604,18 @@ def signs(case: Case, blocks: Sequence[views.Block]) -> List[float]:
 
 
 def pointed(case: Case, blocks: Sequence[views.Block]) -> List[bool]:
-    """Which blocks no judge is asked about: named by the task, message or call, or holding a line that was hit."""
+    """Which blocks no judge is asked about: named by task, message or call, or with a line that was hit or edited."""
     doc, session = case.doc, case.session
     name = os.path.basename(doc.path)
-    hits = session.hits.get(name, set())
+    hits, touched = session.hits.get(name, set()), session.touched.get(name, set())
     said = words(case.latest + "\n" + case.said + "\n" + case.task)
     found = []
     for block in blocks:
         own = block.name.split(".")[-1].split(" ")[0]
         numbers = (doc.numbers.number(line) for line in range(block.start, block.end))
         named = len(own) >= TRIVIAL and (own in said or own in session.searched)
-        found.append(named or bool(hits) and any(number in hits for number in numbers))
+        edited = bool(touched) and any(line.strip() in touched for line in doc.bare[block.start:block.end])
+        found.append(named or edited or bool(hits) and any(number in hits for number in numbers))
     return found
 
 

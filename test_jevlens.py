@@ -1973,7 +1973,7 @@ def test_the_second_step_puts_needed_blocks_back(sentence: str) -> None:
     assert "import math" in seen.text  # a short header stays
 
 
-def test_blocks_that_are_named_or_hit_are_put_back_without_asking() -> None:
+def test_blocks_that_are_named_hit_or_edited_are_put_back_without_asking() -> None:
     def body(n: int, **more: Any) -> bool:
         lens = jevlens.Lens(Fixed("outline"), settings=PLAIN_LENS)
         for call in more.pop("before", ()):
@@ -1989,6 +1989,12 @@ def test_blocks_that_are_named_or_hit_are_put_back_without_asking() -> None:
     assert body(11, before=[(trace, "bash", {"command": "python shop.py"})])
     assert body(11, before=[(f"shop.py:{line}:    total", "grep", {"pattern": "total"})])
     assert not body(12, before=[(trace, "bash", {"command": "python shop.py"})])
+    edited = {"path": "/w/shop.py", "old": "    return value * 11", "new": "    return round(value * 11)"}
+    assert body(11, before=[("ok", "edit", edited)])
+    assert not body(12, before=[("ok", "edit", edited)])
+    assert not body(11, before=[("ok", "edit", {**edited, "path": "other.py"})])
+    patch = "*** Begin Patch\n*** Update File: w/shop.py\n@@\n-    return value * 11\n+    return 11\n*** End Patch"
+    assert body(11, before=[("Done!", "apply_patch", {"input": patch})])
 
 
 def test_a_section_floor_sends_everything_when_nobody_could_tell() -> None:
