@@ -34,6 +34,7 @@ def gate(data: bytes) -> bytes:
 
 PAYLOAD = gate(sys.stdin.buffer.read()) if __name__ == "__main__" and sys.argv[1:] == ["hook"] else b""
 
+import binascii
 import bisect
 import collections
 import contextlib
@@ -1375,6 +1376,7 @@ def cmd_key(args: Any) -> int:
 # ---------------------------------------------------------------- the recall store
 
 ID_DIGITS = 11  # hex digits after the "r"; 44 bits: a clash among a million results is a 3 in 100 chance, and is caught
+ID = "r[0-9a-f]{11,64}"  # nothing else reaches a file name
 RECORD_VERSION = 1
 PRUNE_EVERY = 3600  # seconds between two sweeps of a store directory
 
@@ -1385,41 +1387,38 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
+def valid_id(id: Any) -> bool:
+    """Whether this is an id of ours."""
+    return isinstance(id, str) and re.fullmatch(ID, id) is not None
+
+
 def pack(text: str) -> Dict[str, str]:
     """The text of a record as JSON can hold it: `text`, or `text_b64` when it is not encodable as UTF-8."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
-        import base64
-        return {"text_b64": base64.b64encode(text.encode("utf-8", "surrogatepass")).decode("ascii")}
+        data = binascii.b2a_base64(text.encode("utf-8", "surrogatepass"), newline=False)
+        return {"text_b64": data.decode("ascii")}
     return {"text": text}
 
 
 def unpack(record: Mapping[str, Any]) -> str:
     """The text of a record."""
     if "text_b64" in record:
-        import base64
-        return base64.b64decode(record["text_b64"]).decode("utf-8", "surrogatepass")
-    return str(record.get("text", ""))
+        return binascii.a2b_base64(record["text_b64"]).decode("utf-8", "surrogatepass")
+    return str(record["text"])
 
 
 class MemoryStore:
-    """Records in this process only: `put(id, record)`, `get(id)`, `ids()`. The protocol of every store."""
+    """Records in this process only: `put(id, record)`, `get(id)`, `ids()`. The protocol of every store.
+
+    Ids come from the text, so the same id is the same text. `get` gives None for an unknown id; `ids` the oldest first.
+    """
 
     def __init__(self) -> None:
-        self._records: Dict[str, Dict[str, Any]] = {}
-
-    def put(self, id: str, record: Dict[str, Any]) -> None:
-        """Keep a record under its id; ids come from the text, so the same id is the same text."""
-        self._records[id] = record
-
-    def get(self, id: str) -> Optional[Dict[str, Any]]:
-        """The record of an id, None when there is none."""
-        return self._records.get(id)
-
-    def ids(self) -> List[str]:
-        """All ids, the oldest first."""
-        return list(self._records)
+        records: Dict[str, Dict[str, Any]] = {}
+        self.put, self.get = records.__setitem__, records.get
+        self.ids: Callable[[], List[str]] = lambda: list(records)
 
 
 class DirectoryStore:
@@ -1435,55 +1434,48 @@ class DirectoryStore:
         self._keep = keep_days * 86_400
         self._clock = clock
 
-    def _file(self, id: str) -> str:
-        if not valid_id(id):
-            raise JevlensError(f"recall: {str(id)[:40]!r} is not an id (r and hex digits)")
-        return os.path.join(self.path, "outputs", id + ".json")
+    def file(self, folder: str, name: str) -> str:
+        """The path of a file in a folder of this store; folders are made, for the owner only."""
+        for made in (self.path, os.path.join(self.path, folder)):  # makedirs gives its mode to the last one only
+            os.makedirs(made, mode=0o700, exist_ok=True)
+        return os.path.join(self.path, folder, name)
 
     def put(self, id: str, record: Dict[str, Any]) -> None:
         """Write a record atomically. Raises OSError when the directory cannot be written."""
-        target = self._file(id)
-        for folder in (self.path, os.path.dirname(target)):  # makedirs gives its mode to the last one only
-            os.makedirs(folder, mode=0o700, exist_ok=True)
+        if not valid_id(id):
+            raise JevlensError(f"store: {str(id)[:40]!r} is not an id (r and hex digits)")
+        target = self.file("outputs", id + ".json")
         self._prune()  # before, so that what was just stored outlives any setting
-        write_private(target, json.dumps(record, ensure_ascii=True, default=str).encode("ascii"))
+        write_private(target, json.dumps(record, default=str).encode("ascii"))
 
     def get(self, id: str) -> Optional[Dict[str, Any]]:
         """Read a record; None when there is none, or it is not a readable record of ours."""
-        try:
-            with open(self._file(id), "rb") as file:
-                record = json.loads(file.read())
+        with contextlib.suppress(LookupError, TypeError, ValueError):  # nothing, or nothing of ours
+            record = read_jsonl(os.path.join(self.path, "outputs", f"{id}.json"))[0] if valid_id(id) else {}
             unpack(record)
-            return record if isinstance(record["text" if "text" in record else "text_b64"], str) else None
-        except (OSError, ValueError, TypeError, LookupError, AttributeError, JevlensError):
-            return None
+            return record
+        return None
 
     def ids(self) -> List[str]:
         """All ids, the oldest first."""
-        folder = os.path.join(self.path, "outputs")
-        found = []
-        try:
-            for entry in os.scandir(folder):
-                if entry.name.endswith(".json") and valid_id(entry.name[:-5]):
-                    found.append((entry.stat().st_mtime, entry.name[:-5]))
-        except OSError:
-            return []
-        return [id for _, id in sorted(found)]
+        with contextlib.suppress(OSError):  # no directory yet
+            files = [entry for entry in os.scandir(os.path.join(self.path, "outputs")) if entry.name.endswith(".json")]
+            found = sorted((entry.stat().st_mtime, entry.name[:-5]) for entry in files)
+            return [id for _, id in found if valid_id(id)]
+        return []
 
     def log(self, event: Mapping[str, Any]) -> None:
-        """Append one line to log.jsonl, in one write, so that lines of parallel processes do not mix."""
-        os.makedirs(self.path, mode=0o700, exist_ok=True)
-        append_private(os.path.join(self.path, "log.jsonl"), {"t": round(self._clock(), 3), **event})
+        """Append one line to log.jsonl."""
+        append_private(self.file("", "log.jsonl"), {"t": round(self._clock(), 3), **event})
 
-    def events(self) -> List[Dict[str, Any]]:
-        """The lines of log.jsonl that are whole JSON objects, in order."""
-        return read_jsonl(os.path.join(self.path, "log.jsonl"))
+    def events(self, last: int = 0) -> List[Dict[str, Any]]:
+        """The lines of log.jsonl (of its last so many bytes) that are whole JSON objects, in order."""
+        return read_jsonl(os.path.join(self.path, "log.jsonl"), last)
 
     def _prune(self) -> None:
         """One sweep an hour; a directory that cannot be swept now is swept by a later put."""
-        stamp = os.path.join(self.path, "prune.stamp")
-        now = self._clock()
-        try:
+        stamp, now = os.path.join(self.path, "prune.stamp"), self._clock()
+        with contextlib.suppress(OSError):
             if os.path.exists(stamp) and 0 <= now - os.stat(stamp).st_mtime < PRUNE_EVERY:
                 return
             with open(stamp, "wb"):
@@ -1492,40 +1484,30 @@ class DirectoryStore:
                 for entry in os.scandir(os.path.join(self.path, folder)):
                     if now - entry.stat().st_mtime > self._keep:
                         os.unlink(entry.path)
-        except OSError:
-            return
 
 
-def valid_id(id: str) -> bool:
-    """Whether this is an id of ours: `r` and 11 to 64 lower-case hex digits; nothing else reaches a file name."""
-    return (isinstance(id, str) and id[:1] == "r" and ID_DIGITS < len(id) <= 65
-            and not set(id[1:]) - set("0123456789abcdef"))
+def _private(path: str, flags: int) -> int:
+    """An opener for `open`: a file that it makes is its owner's alone."""
+    return os.open(path, flags, 0o600)
 
 
 def write_private(target: str, data: bytes) -> None:
     """Write a file for the owner only, whole or not at all."""
     temporary = f"{target}.{os.getpid()}.{threading.get_ident()}.tmp"
     try:
-        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(handle, "wb") as file:
+        with open(temporary, "wb", opener=_private) as file:
             file.write(data)
         os.replace(temporary, target)
     except OSError:
-        try:
+        with contextlib.suppress(OSError):  # it was never made
             os.unlink(temporary)
-        except OSError:
-            pass  # it was never made
         raise
 
 
 def append_private(target: str, event: Mapping[str, Any]) -> None:
-    """Append one JSON line to a file for the owner only, in a single write."""
-    line = json.dumps(event, ensure_ascii=True, separators=(",", ":")) + "\n"
-    handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    try:
-        os.write(handle, line.encode("ascii"))
-    finally:
-        os.close(handle)
+    """Append one JSON line to a file for the owner only, in one write, so that lines of parallel processes do not mix."""
+    with open(target, "ab", 0, opener=_private) as file:
+        file.write(json.dumps(event, separators=(",", ":")).encode("ascii") + b"\n")
 
 
 def read_jsonl(path: str, last: int = 0, first: int = -1) -> List[Dict[str, Any]]:
@@ -1533,21 +1515,15 @@ def read_jsonl(path: str, last: int = 0, first: int = -1) -> List[Dict[str, Any]
 
     last, first: only its last or its first so many bytes.
     """
+    lines: List[bytes] = []
     found = []
-    try:
-        with open(path, "rb") as file:
-            start = file.seek(max(0, file.seek(0, os.SEEK_END) - last) if last else 0)
-            lines = file.read(first).split(b"\n")[1 if start else 0:]
-    except OSError:
-        return []
+    with contextlib.suppress(OSError), open(path, "rb") as file:
+        start = file.seek(max(0, file.seek(0, os.SEEK_END) - last) if last else 0)
+        lines = file.read(first).split(b"\n")[1 if start else 0:]
     for line in lines:
-        try:
-            event = json.loads(line or b"0")
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(event, dict):
-            found.append(event)
-    return found
+        with contextlib.suppress(ValueError, RecursionError):
+            found.append(json.loads(line or b"0"))
+    return [event for event in found if isinstance(event, dict)]
 
 
 def data_dir(settings: Settings, environ: Mapping[str, str] = os.environ) -> str:
@@ -1563,24 +1539,25 @@ PAGE_LINES = 400  # lines of one answer; more would be the flood that the view a
 PAGE_CHARS = 50_000  # characters of one answer, about 12,500 tokens
 AROUND = 2  # lines shown before and after a hit of a pattern
 REGEX_SECONDS = 1.0  # a search that takes longer is stopped: the pattern backtracks
+LAST_LINE = 10**12  # the end of an open range
+RANGE = r"(?a)\s*(\d{0,12})\s*(?:([-:–])\s*(\d{0,12})\s*)?"  # 40, 40-90, 40-, -90; also a:b
+CURSOR = r"(?a)(\d{1,12})(?:\.(\d{1,12}))?"
+# two flags at most, of those that people write: `/src/img` is a path
+REGEX = r"(?s)/(.+)/[gimsuy]{0,2}"
 _SEARCH = ("import re,sys,json\nbody,lines=json.loads(sys.stdin.buffer.read())\nrule=re.compile(body,re.I)\n"
            "print(json.dumps([i for i,l in enumerate(lines) if rule.search(l)]))")
 
 
-def _is_number(text: str) -> bool:
-    """Whether these are ASCII digits of a number that lines can have."""
-    return text.isascii() and text.isdigit() and len(text) < 13
-
-
 def ranges(text: str) -> List[Tuple[int, int]]:
-    """`40-90`, `40`, `40-`, `-90`, several with commas, also `a:b` -> [(first, last)], last 10**12 when open."""
+    """`40-90`, `40`, `40-`, `-90`, several with commas, also `a:b` -> [(first, last)]; LAST_LINE when open."""
     found = []
-    for part in str(text).replace(":", "-").replace("–", "-").split(","):
-        low, dash, high = (side.strip() for side in part.strip().partition("-"))
-        if not (low or high) or not all(map(_is_number, (low or "1", high or "1"))):
+    for part in str(text).split(","):
+        match = re.fullmatch(RANGE, part)
+        low, dash, high = match.groups() if match else ("", "", "")
+        if not (low or high):
             raise JevlensError(f"recall: lines {str(text)[:80]!r}: write 40-90, 40, 40-, -90, or several with commas")
         first = int(low or 1)
-        last = int(high) if high else (10**12 if dash else first)
+        last = int(high or (LAST_LINE if dash else first))
         found.append((min(first, last), max(first, last)))
     return found
 
@@ -1590,17 +1567,16 @@ def search(pattern: str, lines: Sequence[str]) -> List[int]:
 
     A regex runs in a child interpreter for REGEX_SECONDS at most, since `re` cannot be stopped in a thread.
     """
-    body = pattern.rsplit("/", 1)
-    # two flags at most, of those that people write: `/src/img` is a path
-    if not (pattern.startswith("/") and len(body[0]) > 1 and len(body[1]) < 3 and set(body[1]) <= set("gimsuy")):
+    regex = re.fullmatch(REGEX, pattern)
+    if not regex:
         low = pattern.lower()
         return [number for number, line in enumerate(lines) if low in line.lower()]
     import subprocess
-    request = json.dumps([body[0][1:], list(lines)]).encode("ascii")
-    budget = REGEX_SECONDS + len(request) / 20_000_000  # plus what the child needs to read the text
+    request = json.dumps([regex.group(1), list(lines)]).encode("ascii")
+    budget = REGEX_SECONDS + 0.2 + len(request) / 20_000_000  # plus its start, and what it needs to read the text
     try:
         done = subprocess.run([sys.executable, "-I", "-S", "-c", _SEARCH], input=request, capture_output=True,
-                              timeout=budget + 0.2)
+                              timeout=budget)
     except subprocess.TimeoutExpired:
         raise JevlensError(f"recall: pattern {pattern[:80]!r}: stopped after one second, it backtracks; "
                            "try a plain substring") from None
@@ -1610,88 +1586,78 @@ def search(pattern: str, lines: Sequence[str]) -> List[int]:
     return [int(number) for number in json.loads(done.stdout)]
 
 
-def block_lines(doc: views.Doc, name: str) -> List[int]:
+def block_lines(doc: views.Doc, name: str) -> Set[int]:
     """The lines of the block so named: exact, else any case, else its last part, else the only one it is part of."""
-    blocks = doc.blocks()
-    low = name.strip().lower()
-    tests: Tuple[Callable[[views.Block], bool], ...] = (
-        lambda block: block.name == name.strip(),
-        lambda block: block.name.lower() == low,
-        lambda block: block.name.lower().rsplit(".", 1)[-1] == low,
-        lambda block: low in block.name.lower(),
-    )
-    for rank, test in enumerate(tests):
-        hits = [block for block in blocks if test(block)]
-        if hits and (rank < 3 or len(hits) == 1):
-            return sorted({line for block in hits for line in range(block.start, block.end)})
-    names = ", ".join(dict.fromkeys(block.name for block in blocks))
-    raise JevlensError(f"recall: block {name[:80]!r}: not in this output; it has {names[:600] or 'no blocks'}")
+    asked, blocks = name.strip(), doc.blocks()
+    low = asked.lower()
+    ranks = ([block for block in blocks if block.name == asked],
+             [block for block in blocks if block.name.lower() == low],
+             [block for block in blocks if block.name.lower().rsplit(".", 1)[-1] == low],
+             [block for block in blocks if low in block.name.lower()])
+    best = next(filter(None, ranks), [])
+    if not best or best is ranks[3] and len(best) > 1:
+        names = ", ".join(dict.fromkeys(block.name for block in blocks))
+        raise JevlensError(f"recall: block {name[:80]!r}: not in this output; it has {names[:600] or 'no blocks'}")
+    return {line for block in best for line in range(block.start, block.end)}
 
 
-def select(doc: views.Doc, lines: Optional[str], pattern: Optional[str], block: Optional[str]) -> List[int]:
-    """The 0-based lines that a recall asks for; hits of a pattern and their surroundings stay within the range."""
+def select(doc: views.Doc, asked: Mapping[str, str]) -> List[int]:
+    """The 0-based lines for `lines`, `block` and `pattern`; a pattern is searched, with what is around, in the others."""
     total = len(doc.lines)
     chosen = set(range(total))
-    if lines:
-        chosen = {line for low, high in ranges(lines) for line in doc.numbers.lines(low, high, total)}
-    if block:
-        chosen &= set(block_lines(doc, block))
-    if pattern:
-        order = sorted(chosen)
-        near: Set[int] = set()
-        for hit in search(pattern, [doc.lines[line] for line in order]):
-            near.update(range(order[hit] - AROUND, order[hit] + AROUND + 1))
-        chosen &= near
-    return sorted(chosen)
+    if "lines" in asked:
+        chosen = {line for low, high in ranges(asked["lines"]) for line in doc.numbers.lines(low, high, total)}
+    if "block" in asked:
+        chosen &= block_lines(doc, asked["block"])
+    order = sorted(chosen)
+    if "pattern" in asked:
+        hits = [order[hit] for hit in search(asked["pattern"], [doc.lines[line] for line in order])]
+        order = sorted(chosen & {line for hit in hits for line in range(hit - AROUND, hit + AROUND + 1)})
+    return order
 
 
-def page(doc: views.Doc, chosen: Sequence[int], cursor: Optional[str], plain: bool) -> Tuple[str, str]:
+def page(doc: views.Doc, chosen: Sequence[int], cursor: str, plain: bool) -> Tuple[str, str]:
     """(text, next cursor or ""): the lines of one page; `K` or `K.C` is the K-th chosen line, from character C on.
 
     plain: lines as they are; else each behind a gutter with its number, where the output has none of its own.
     """
-    at, offset = _cursor(cursor)
+    place = re.fullmatch(CURSOR, cursor)
+    if not place:
+        raise JevlensError(f"recall: cursor {cursor[:40]!r}: use the one that the page before names")
+    at, offset = int(place.group(1)), int(place.group(2) or 0)
     out: List[str] = []
-    size = 0
+    room = PAGE_CHARS
     width = len(str(doc.numbers.number(chosen[-1]))) if chosen else 0
     while at < len(chosen) and len(out) < PAGE_LINES:
         text = doc.lines[chosen[at]][offset:]
-        room = PAGE_CHARS - size
+        if len(text) > room and out and (len(text) <= PAGE_CHARS or room <= 0):
+            break
         if len(text) > room:
-            if out and (len(text) <= PAGE_CHARS or room <= 0):
-                break
-            out.append(text[:room])
-            return "\n".join(out), f"{at}.{offset + room}"
+            return "\n".join([*out, text[:room]]), f"{at}.{offset + room}"
         gutter = "" if plain or offset or doc.numbers.prefix else f"{doc.numbers.number(chosen[at]):>{width}}│ "
         out.append(gutter + text)
-        size += len(out[-1]) + 1
+        room -= len(out[-1]) + 1
         at, offset = at + 1, 0
     return "\n".join(out), str(at) if at < len(chosen) else ""
 
 
-def _cursor(cursor: Optional[str]) -> Tuple[int, int]:
-    line, _, offset = str(cursor or "0").partition(".")
-    if not (_is_number(line) and _is_number(offset or "0")):
-        raise JevlensError(f"recall: cursor {str(cursor)[:40]!r}: use the one that the page before names")
-    return int(line), int(offset or 0)
-
-
-def answer(id: str, record: Mapping[str, Any], lines: Optional[str] = None, pattern: Optional[str] = None,
-           block: Optional[str] = None, cursor: Optional[str] = None) -> str:
+def answer(id: str, record: Mapping[str, Any], asked: Mapping[str, str], cursor: str = "") -> str:
     """One page of a stored output. Without a restriction, and when it fits a page, the text itself and nothing else."""
-    doc = views.read(unpack(record), str(record.get("tool", "")), record.get("args") or {})
-    total = len(doc.lines)
-    chosen = select(doc, lines, pattern, block)
-    plain = len(chosen) == total
-    text, follow = page(doc, chosen, cursor, plain)
+    doc = read_record(record)
+    chosen = select(doc, asked)
+    plain = len(chosen) == len(doc.lines)
+    text, follow = page(doc, chosen, cursor or "0", plain)
     if plain and not follow and not cursor:
         return text
-    numbers = {"tool": "the tool's", "file": "the file's", "output": "the output's"}[doc.numbers.origin]
-    head = f"[{id}: {len(chosen)} of {total} lines, in {numbers} numbers"
-    asked = "".join(f", {key}={value!r}" for key, value in
-                    (("lines", lines), ("pattern", pattern), ("block", block)) if value)
-    head += f'; next page: recall("{id}"{asked}, cursor="{follow}")]' if follow else "]"
-    return head + "\n" + text if chosen else head + "\n[no line matches]"
+    again = "".join(f", {key}={value!r}" for key, value in asked.items())
+    more = f'; next page: recall("{id}"{again}, cursor="{follow}")' if follow else ""
+    head = f"[{id}: {len(chosen)} of {len(doc.lines)} lines, in the {doc.numbers.origin}'s numbers{more}]"
+    return f"{head}\n{text if chosen else '[no line matches]'}"
+
+
+def read_record(record: Mapping[str, Any]) -> views.Doc:
+    """The Doc of a stored output."""
+    return views.read(unpack(record), str(record.get("tool", "")), record.get("args") or {})
 
 
 # ---------------------------------------------------------------- the lens
@@ -1981,7 +1947,8 @@ class Lens:
         Raises JevlensError for an unknown id, a bad range, pattern, block or cursor.
         """
         record = self._record(id)
-        text = answer(id, record, lines, pattern, block, cursor)
+        given = {"lines": lines, "pattern": pattern, "block": block}
+        text = answer(id, record, {key: value for key, value in given.items() if value}, str(cursor or ""))
         with self._lock:
             self._counts["recalls"] += 1
             self._log({"event": "recall", "id": id, "session": record.get("session", ""), "lines": lines or "",
