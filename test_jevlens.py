@@ -3970,13 +3970,13 @@ MASKED: Dict[str, Tuple[Tuple[str, ...], Tuple[str, ...]]] = {
     "header": (("Authorization: Bearer abc123def456ghi789", "authorization: basic dXNlcjpwYXNzd29yZDE=",
                 "-H 'Authorization: Token abc123def'", "Set-Cookie: sid=abc123de; Path=/", "use Bearer abc123def456"),
                ("the bearer of bad news arrives", "Bearer tokens are explained here", "basic arithmetic")),
-    "flag": (("tool --password hunter2 run", "tool --api-key abc123"), ("tool --passwordless run", "--token")),
     "URL password": (("postgres://app:s3cret@db:5432/app",), ("http://localhost:8080/a@b", "git@github.com:a/b.git")),
     "password": (("DB_PASSWORD=hunter2!", 'password: "two words"', "{'api_key': 'abcd1234'}", '{"secret": "s"}',
                   "pwd = hunter22", "PASSWORD=abc123(x", "aws_secret_access_key = abc123/K7",
                   'if password == "hunter2":', "<password>hunter2</password>", "?password=hunter2&x=1",
-                  "AccountKey=abc123==", '"{\\"password\\": \\"hunter2\\"}"', "client_secret=abcdef"),
-                 ("password = get_password()", "password: os.environ['X']", "password: ", "the secret of success",
+                  "tool --password hunter2 run", "tool --api-key abc123", "AccountKey=abc123==",
+                  '"{\\"password\\": \\"hunter2\\"}"', "client_secret=abcdef"),
+                 ("tool --passwordless run", "--token", "password = get_password()", "password: os.environ['X']", "password: ", "the secret of success",
                   "max_tokens=4096", "key = value", "passwords are kept")),
 }
 
