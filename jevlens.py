@@ -279,10 +279,10 @@ class Memory:
             end = line
             while marks[end] == self._lines[place + end - line] != -1:
                 end += 1
-            if sum(len(text.strip()) >= TRIVIAL for text in doc.bare[line:end]) >= RUN:
+            first, last = max(line, edges[0] + 1), min(end, edges[1])
+            if sum(len(text.strip()) >= TRIVIAL for text in doc.bare[line:end]) >= RUN <= last - first:
                 at = bisect.bisect_right(self._starts, place) - 1
                 label, numbers = self._results[at]
-                first, last = max(line, edges[0] + 1), min(end, edges[1])
                 shift = place - self._starts[at] - line
                 found.append(views.Known(first, last, f"= {numbers.label(first + shift, last + shift)} of {label}"))
                 free = end
@@ -1375,7 +1375,8 @@ def unpack(record: Mapping[str, Any]) -> str:
     """The text of a record."""
     if "text_b64" in record:
         return binascii.a2b_base64(record["text_b64"]).decode("utf-8", "surrogatepass")
-    return str(record["text"])
+    text: str = record["text"]
+    return text
 
 
 class MemoryStore:
@@ -1421,8 +1422,7 @@ class DirectoryStore:
         """Read a record; None when there is none, or it is not a readable record of ours."""
         with contextlib.suppress(LookupError, TypeError, ValueError):  # nothing, or nothing of ours
             record = read_jsonl(os.path.join(self.path, "outputs", f"{id}.json"))[0] if valid_id(id) else {}
-            unpack(record)
-            return record
+            return record if isinstance(unpack(record), str) else None
         return None
 
     def ids(self) -> List[str]:
@@ -1652,9 +1652,8 @@ class Seen(NamedTuple):
     dropped: Tuple[str, ...] = ()
 
 
-MIN_GAIN = 0.05  # less than this share saved in all: the original object
-MIN_BLOCK_GAIN = 0.10  # less than this share saved by dropping blocks: no block is dropped
-RELEVANT_FULL = 0.90  # a `relevant` view of this share of full is sent as full
+LEAST_GAIN = 0.05  # less than this share saved in all: the original object
+NEARLY_FULL = 0.90  # a view of this share of full, blocks put back, is sent as full
 MOST_CHARS = 400_000  # half of a window of 200,000 tokens: sent whole, it ends the session whatever the odds say
 END_LINES = 40  # lines of either end of a text that is too large for anything else
 HEADER_LINES = 20  # a shorter header (imports) always stays
@@ -1663,18 +1662,19 @@ RUN_GAIN = 120  # characters that a known run must have, about two markers
 COVER_PRICE = 13_000  # characters that a missed name costs: 3,240 tokens a lost reference, measured
 DROPPED_NAMES = 8  # names of dropped blocks in a footer at most
 DROPPED_CHARS = 160
+RECALL_TOOL = r"recall|.*lens.*__recall"  # our own, or as hosts name a tool of an MCP server
+RECALL_COMMAND = r"jevlens(?:\.py)? recall "
+COUNTS = ("considered", "shortened", "before", "after", "recalls", "sent", "cut")
 
 
 def default_footer(seen: Seen) -> str:
     """The line under a view: the output is whole and stored, this view is short, and how to get the rest."""
-    text = (f"[jevlens {seen.view}: {len(seen.kept)} of {seen.total} lines, complete output stored; {views.MARK} = left"
-            f' out, see recall("{seen.id}", lines="a-b" or pattern=… or block=…)]')
-    names = ""
-    for name in seen.dropped[:DROPPED_NAMES]:
-        if len(names) + len(name) + 2 > DROPPED_CHARS:
-            break
-        names += ", " + name
-    return text[:-1] + "; left out: " + names[2:] + "]" if names else text
+    names = seen.dropped[:DROPPED_NAMES]
+    while len(", ".join(names)) > DROPPED_CHARS - 2:
+        names = names[:-1]
+    return (f"[jevlens {seen.view}: {len(seen.kept)} of {seen.total} lines, complete output stored; {views.MARK} = left"
+            f' out, see recall("{seen.id}", lines="a-b" or pattern=… or block=…)'
+            f"{'; left out: ' if names else ''}{', '.join(names)}]")
 
 
 class Lens:
@@ -1692,19 +1692,21 @@ class Lens:
                  session: Optional[str] = None) -> None:
         self.settings = settings or Settings.load(os.environ, lambda line: print(line, file=sys.stderr))
         self.judge = make_judge(judge, self.settings)
-        self.store = open_store(store, self.settings)
         if isinstance(self.judge, JevJudge):
             self.judge.log = self.judge.log or self._log
-        self.remember = remember
-        self.gutter = bool(gutter)
-        self.footer: Optional[Callable[[Seen], str]] = None if footer is False else (footer or default_footer)
+        self.store: Any = MemoryStore() if store is None else store
+        if isinstance(store, (str, os.PathLike)):
+            self.store = DirectoryStore(store, self.settings.keep_days)
+        self.remember, self.gutter = remember, bool(gutter)
+        self.footer: Callable[[Seen], str] = footer or default_footer
+        if footer is False:
+            self.footer = lambda seen: ""
         self.session_id, self.call_id = session or "", ""
         self.session = Session()
         self._fold = Fold(self)
         self._lock = threading.RLock()
         self._counted: Set[Tuple[str, int]] = set()
-        self._counts: Dict[str, int] = {"considered": 0, "shortened": 0, "before": 0, "after": 0, "recalls": 0,
-                                        "sent": 0, "cut": 0}
+        self._counts: "collections.Counter[str]" = collections.Counter()
         if session:
             self.resume()
 
@@ -1728,11 +1730,9 @@ class Lens:
             seen = self._see(session, output, *call)
         except Exception as error:  # the promise of `see`: whatever happens, the agent gets its output
             seen = _full(output, "fault: " + type(error).__name__)
-        try:
-            if count:
+        with contextlib.suppress(Exception):  # a full disk must not cost the result
+            if count and seen.reason != "small":
                 self._count(seen, call[0])
-        except Exception:  # a full disk must not cost the result
-            pass
         return seen
 
     def _see(self, session: Session, output: str, tool: str, args: Optional[Mapping[str, Any]], task: str,
@@ -1744,82 +1744,42 @@ class Lens:
         task, latest, said = (str(part or "") for part in (task, latest, said))
         session.hear(task, latest, said, known)
         doc = views.read(output, name, known)
-        case = Case(task, latest, said, name, known, is_error, doc, session,
-                    views.terms(task, latest, said, known))
-        why = "learned" if learn else self._exempt(case)
+        case = Case(task, latest, said, name, known, is_error, doc, session, views.terms(task, latest, said, known))
+        why = "learned" if learn else exempt(case, self.settings)
         try:
             seen = _full(output, why, doc) if why else self._shorten(case)
         except Exception as error:  # a judge or a store that is down: the text goes out whole, and is learned
-            seen = _full(output, "fault: " + type(error).__name__, doc)
+            known_fault = isinstance(error, JevlensError)
+            seen = _full(output, f"judge: {error}" if known_fault else f"fault: {type(error).__name__}", doc)
         kept = [line - 1 for line in seen.kept] if seen.id else None
         if why and is_view(output):
             case, kept = as_sent(case, self.store)
-        session.learn(case, seen.text if not why else output, kept)
+        session.learn(case, seen.text, kept)
         return seen
-
-    def _exempt(self, case: Case) -> str:
-        """Why this result is not looked at at all, "" when it is."""
-        settings, doc = self.settings, case.doc
-        if settings.disabled or not settings.presend:
-            return "disabled"
-        if tokens(doc.text) < settings.min_tokens:
-            return "small"
-        if case.tool in ("edit", "write"):
-            return "own-edit"
-        if is_recall(case.tool, case.args):
-            return "recall"
-        if is_view(doc.text):
-            return "view"
-        if excluded(settings.exclude, case):
-            return "excluded"
-        return ""
 
     def _shorten(self, case: Case) -> Seen:
         """Views, judge, decision, blocks, cover, memory, numbers, gain: the pipeline of design D3, steps 3 to 11."""
         doc = case.doc
-        everything = range(len(doc.lines))
-        try:
-            name, reason, keep, pieces = self._choose(case)
-        except JevlensError as fault:  # the judge cannot say: everything, and the session still learns it
-            return _full(doc.text, f"judge: {fault}", doc)
-        if keep is None and len(doc.text) > MOST_CHARS and reason != "bounded":
-            name, reason = "head_tail", "too-large"
-            keep = views.close_gaps(doc, (*everything[:END_LINES], *everything[-END_LINES:]), SMALL_GAP)
-            pieces = views.fit(doc, keep, case.terms)
-        known: List[views.Known] = []
+        view, reason = self._choose(case)
+        if view.name == "full" and len(doc.text) > MOST_CHARS and reason != "bounded":
+            view, reason = two_ends(case), "too-large"
         if self.remember:
-            keep, known = self._forget_known(case, keep)
-        if keep is None and not known:
-            name, keep_lines = "full", tuple(everything)
-        else:
-            keep_lines = tuple(sorted(keep if keep is not None else everything))
-            name = "memory" if name == "full" else name
-        kept = set(keep_lines) if pieces else set()
-        shown = {line: pieces[line] for line in sorted(pieces) if line in kept}
-        view = views.View(name, keep_lines, shown, tuple(known))
-        thin = not case.session.line_edits
-        rendered = views.render(doc, view, gutter=self.gutter, thin=thin)
-        return self._finish(case, view, rendered, reason)
-
-    def _finish(self, case: Case, view: views.View, rendered: views.Rendered, reason: str) -> Seen:
-        """Store, footer, and the last gain check."""
-        doc = case.doc
+            view = without_known(doc, view, case.session.memory.runs(doc))
+        rendered = views.render(doc, view, gutter=self.gutter, thin=not case.session.line_edits)
         whole = len(rendered.kept) == len(doc.lines)
-        before = tokens(doc.text)
-        kept = tuple(line + 1 for line in rendered.kept)
-        names = () if whole else dropped_names(doc, view)
-        id = "" if whole else self._id(doc.text)
-        seen = Seen(rendered.text, "thin" if whole else view.name, kept, len(doc.lines), id, doc.kind, doc.shape,
-                    reason, before, 0, names)
-        text = rendered.text if whole or self.footer is None else rendered.text + "\n\n" + self.footer(seen)
-        after = tokens(text)
-        if after > (1 - MIN_GAIN) * before:
+        seen = Seen(rendered.text, "thin" if whole else view.name, tuple(line + 1 for line in rendered.kept),
+                    len(doc.lines), "" if whole else self._id(doc.text), doc.kind, doc.shape, reason,
+                    tokens(doc.text), 0, dropped_names(doc, view))
+        footer = "" if whole else self.footer(seen)
+        text = f"{seen.text}\n\n{footer}" if footer else seen.text
+        seen = seen._replace(text=text, tokens_after=tokens(text))
+        if seen.tokens_after > (1 - LEAST_GAIN) * seen.tokens_before:
             return _full(doc.text, reason if view.name == "full" else "no-gain", doc)
-        if not whole:
-            self.store.put(id, {"v": RECORD_VERSION, "id": id, **pack(doc.text), "at": round(time.time(), 3),
-                                "tool": case.tool, "args": dict(case.args), "view": seen.view,
-                                "session": self.session_id})
-        return seen._replace(text=text, tokens_after=after)
+        if seen.id:
+            self.store.put(seen.id, {"v": RECORD_VERSION, "id": seen.id, **pack(doc.text), "at": round(time.time(), 3),
+                                     "tool": case.tool, "args": dict(case.args), "view": seen.view,
+                                     "session": self.session_id})
+        return seen
 
     def _id(self, text: str) -> str:
         """The id of a text: short, and longer when another text has it."""
@@ -1831,76 +1791,49 @@ class Lens:
                 return id
         raise JevlensError("store: two texts with one SHA-256")
 
-    def _choose(self, case: Case) -> Tuple[str, str, Optional[List[int]], Dict[int, Any]]:
-        """(view, reason, kept lines or None for all, pieces): steps 4 to 8."""
+    def _choose(self, case: Case) -> Tuple[views.View, str]:
+        """The view, `full` with all lines for none, and the reason: steps 4 to 8."""
         doc, session = case.doc, case.session
+        full = views.View("full", tuple(range(len(doc.lines))))
         if views.bounded(case.tool, case.args):
-            return "full", "bounded", None, {}
-        offered = views.candidates(doc, case.terms, session.names, getattr(self.judge, "looks_at", 99))
+            return full, "bounded"
+        looks_at = getattr(self.judge, "looks_at", 99)
+        offered = {view.name: view for view in views.candidates(doc, case.terms, session.names, looks_at)}
         if not offered:
-            return "full", "no-candidates", None, {}
+            return full, "no-candidates"
         blocks = doc.units()
-        choice = self.judge.choose(case, offered, blocks)
-        decision = decide(doc.kind, choice, [view.name for view in offered], self.settings, len(blocks))
-        if decision.view == "full":
-            return "full", decision.reason, None, {}
-        view = next(item for item in offered if item.name == decision.view)
-        keep: Optional[List[int]] = list(view.keep)
-        name = view.name
-        if choice.need is None or len(choice.need):
-            name, keep = self._put_back(case, view, choice, blocks)
-        if keep is None:
-            return "full", "floor", None, {}
-        keep = views.cover(doc, keep, session.names, case.terms, COVER_PRICE) if doc.kind != "code" else keep
+        choice = self.judge.choose(case, list(offered.values()), blocks)
+        name, reason = decide(doc.kind, choice, list(offered), self.settings, len(blocks))
+        view = offered.get(name, full)
+        second = doc.kind == "code" and name in ("outline", "focus") or name == "sections"
+        if second and len(blocks) > 1 and (choice.need is None or len(choice.need)):
+            view = self._put_back(case, view, blocks, choice.need or self.judge.need(case, blocks))
+        if view.name == "full" or view is full:
+            return full, reason if name == "full" else "floor"
+        keep: Sequence[int] = view.keep
+        if doc.kind != "code":
+            keep = views.cover(doc, keep, session.names, case.terms, COVER_PRICE)
         keep = views.close_gaps(doc, keep, SMALL_GAP)
-        pieces = views.fit(doc, keep, case.terms, session.names)
-        return self._worth(case, views.View(name, tuple(keep), pieces), decision.reason)
+        view = views.View(view.name, tuple(keep), views.fit(doc, keep, case.terms, session.names))
+        size = len(views.render(doc, view, thin=False).text)
+        nearly = size >= NEARLY_FULL * len(doc.text) or size > MOST_CHARS
+        return (full, f"{view.name}-is-nearly-full") if nearly else (view, reason)
 
-    def _worth(self, case: Case, view: views.View, reason: str) -> Tuple[str, str, Optional[List[int]], Dict[int, Any]]:
-        """The view when dropping its lines pays, else everything."""
-        size = len(views.render(case.doc, view, thin=False).text)
-        share = size / max(1, len(case.doc.text))
-        if view.name == "relevant" and share >= RELEVANT_FULL:
-            return "full", "relevant-is-nearly-full", None, {}
-        if share > 1 - MIN_BLOCK_GAIN or size > MOST_CHARS:
-            return "full", "little-to-drop", None, {}
-        return view.name, reason, list(view.keep), dict(view.pieces)
-
-    def _put_back(self, case: Case, view: views.View, choice: Choice,
-                  blocks: Sequence[views.Block]) -> Tuple[str, Optional[List[int]]]:
-        """The second step: (name, lines) with the needed blocks whole; lines None when nobody could tell."""
-        doc, settings = case.doc, self.settings
-        if len(blocks) < 2 or not (doc.kind == "code" and view.name in ("outline", "focus") or view.name == "sections"):
-            return view.name, list(view.keep)
-        need = list(choice.need or self.judge.need(case, blocks))
+    def _put_back(self, case: Case, view: views.View, blocks: Sequence[views.Block],
+                  need: Sequence[float]) -> views.View:
+        """The second step: the view with the needed blocks whole; named `full` when nobody could tell which."""
+        settings, section = self.settings, case.doc.kind != "code"
         if len(need) != len(blocks):
             raise JevlensError(f"{len(need)} answers for {len(blocks)} blocks")
-        section = doc.kind != "code"
-        if section and settings.section_floor and max(need, default=0.0) < settings.section_floor:
-            return view.name, None
+        if section and settings.section_floor and max(need) < settings.section_floor:
+            return view._replace(name="full")
         limit = settings.section_expand_above if section else settings.expand_above
         keep = set(view.keep)
         for block, p, forced in zip(blocks, need, pointed(case, blocks)):
             header = block.kind == "header" and block.end - block.start < HEADER_LINES
             if round(p, 6) > limit or forced or header:
                 keep.update(range(block.start, block.end))
-        return "relevant", sorted(keep)
-
-    def _forget_known(self, case: Case, keep: Optional[List[int]]) -> Tuple[Optional[List[int]], List[views.Known]]:
-        """Leave out of `keep` what the session was sent; the first and the last non-blank line stay."""
-        doc = case.doc
-        found = []
-        gone: Set[int] = set()
-        kept = None if keep is None else set(keep)
-        for run in case.session.memory.runs(doc):
-            inside = [line for line in range(run.start, run.end) if kept is None or line in kept]
-            if sum(len(doc.lines[line]) + 1 for line in inside) < RUN_GAIN or run.end - run.start < RUN:
-                continue
-            found.append(run)
-            gone.update(inside)
-        if not gone:
-            return keep, []
-        return [line for line in (range(len(doc.lines)) if keep is None else keep) if line not in gone], found
+        return views.View("relevant", tuple(sorted(keep)))
 
     # ------------------------------------------------ recall, session, numbers
 
@@ -1928,10 +1861,9 @@ class Lens:
         record: Optional[Dict[str, Any]] = self.store.get(id) if valid_id(id) else None
         if record is None:
             known = self.store.ids()
-            ids = ", ".join(known[-20:]) or "none"
             more = f" and {len(known) - 20} older" if len(known) > 20 else ""
             raise JevlensError(f"recall: nothing is stored for {str(id)[:80]!r}: run the command again; "
-                               f"ids that exist: {ids}{more}")
+                               f"ids that exist: {', '.join(known[-20:]) or 'none'}{more}")
         return record
 
     def forget(self) -> None:
@@ -1990,80 +1922,85 @@ class Lens:
     def used(self, input_tokens: int, cache_read_tokens: int = 0) -> None:
         """Feed one model call: its uncached and its cached input tokens."""
         with self._lock:
-            self._counts["sent"] += int(input_tokens) + int(cache_read_tokens)
-            self._counts["cut"] += self._counts["before"] - self._counts["after"]
+            cut = self._counts["before"] - self._counts["after"]
+            self._counts.update(sent=int(input_tokens) + int(cache_read_tokens), cut=cut)
 
     def stats(self) -> Dict[str, Any]:
         """Counts, tokens of shortened results before and after, and `kept_out`: cut / (sent + cut) over all calls."""
         with self._lock:
-            counts: Dict[str, Any] = dict(self._counts)
-        total = counts["sent"] + counts["cut"]
-        counts["kept_out"] = round(counts["cut"] / total, 4) if total else 0.0
+            counts: Dict[str, Any] = {name: self._counts[name] for name in COUNTS}
+        counts["kept_out"] = round(counts["cut"] / max(1, counts["sent"] + counts["cut"]), 4)
         if isinstance(self.judge, JevJudge):
             counts["jev"] = {**self.judge.counts, "degraded": self.judge.degraded}
         return counts
 
     def _count(self, seen: Seen, tool: str) -> None:
-        if seen.reason == "small":
-            return
         self._counts["considered"] += 1
         if seen.view != "full":
-            self._counts["shortened"] += 1
-            self._counts["before"] += seen.tokens_before
-            self._counts["after"] += seen.tokens_after
+            self._counts.update(shortened=1, before=seen.tokens_before, after=seen.tokens_after)
         self._log({"event": "see", "session": self.session_id, "id": seen.id, "tool": str(tool)[:80],
                    "kind": seen.kind, "shape": seen.shape, "view": seen.view, "reason": seen.reason,
                    "kept": len(seen.kept), "kept_lines": _spans(seen.kept) if seen.id else "", "total": seen.total,
-                   "before": seen.tokens_before,
-                   "after": seen.tokens_after})
+                   "before": seen.tokens_before, "after": seen.tokens_after})
 
     def _log(self, event: Mapping[str, Any]) -> None:
-        log = getattr(self.store, "log", None)
-        if log is not None and self.settings.log:
-            try:
-                log(event)
-            except OSError:
-                pass  # the log is a service, a full disk must not cost the result
+        with contextlib.suppress(OSError):  # the log is a service, a full disk must not cost the result
+            if self.settings.log and hasattr(self.store, "log"):
+                self.store.log(event)
 
 
 def _full(output: Any, reason: str, doc: Optional[views.Doc] = None) -> Seen:
     """The output itself, unchanged."""
-    total = output.count("\n") + 1 if isinstance(output, str) else 0
-    size = tokens(output) if isinstance(output, str) else 0
+    text = output if isinstance(output, str) else ""
+    total = text.count("\n") + isinstance(output, str)
     return Seen(output, "full", tuple(range(1, total + 1)), total, "", doc.kind if doc else "",
-                doc.shape if doc else "", reason, size, size)
+                doc.shape if doc else "", reason, tokens(text), tokens(text))
 
 
-def dropped_names(doc: views.Doc, view: views.View) -> Tuple[str, ...]:
-    """Names of the outermost blocks of which no line but the first is kept."""
-    if doc.kind != "code":
-        return ()
-    kept = set(view.keep)
-    for known in view.known:
-        kept.update(range(known.start, known.end))
-    found = []
-    for block in doc.units():
-        if block.end - block.start > 3 and block.name and not kept.intersection((block.end - 2, block.end - 1)):
-            found.append(block.name)
-    return tuple(dict.fromkeys(found))
-
-
-def is_recall(tool: str, args: Mapping[str, Any]) -> bool:
-    """Whether this is our own recall: the tool, an MCP name that ends in it, or the shell command."""
-    if tool == "recall" or (tool.endswith("__recall") and "lens" in tool):
-        return True
-    command = str(args.get("command") or "") if tool == "bash" else ""
-    return "jevlens" in command and any(f"jevlens{mid} recall " in command for mid in ("", ".py"))
+def exempt(case: Case, settings: Settings) -> str:
+    """Why this result is not looked at at all, "" when it is."""
+    tool, args = case.tool, case.args
+    recall = re.fullmatch(RECALL_TOOL, tool) or tool == "bash" and re.search(RECALL_COMMAND, str(args.get("command")))
+    rows = {"disabled": settings.disabled or not settings.presend, "small": tokens(case.doc.text) < settings.min_tokens,
+            "own-edit": tool in ("edit", "write"), "recall": recall, "view": is_view(case.doc.text),
+            "excluded": excluded(settings.exclude, case)}
+    return next((why for why, holds in rows.items() if holds), "")
 
 
 def excluded(rules: str, case: Case) -> bool:
     """Whether JEV_LENS_EXCLUDE names this call: the tool (our name or the host's), or a path that it shows."""
-    if not rules:
-        return False
     import fnmatch
-    paths = {str(case.args.get("path") or ""), *(item.path for item in case.doc.shown)} - {""}
-    return any(canonical(rule, None)[0] == case.tool or any(fnmatch.fnmatchcase(path, rule) for path in paths)
-               for rule in (part.strip() for part in rules.split(",")) if rule)
+    paths = {str(case.args.get("path") or ""), *(item.path for item in case.doc.shown)}
+    names = [rule.strip() for rule in rules.split(",") if rule.strip()]
+    return any(canonical(rule, None)[0] == case.tool or fnmatch.filter(paths - {""}, rule) for rule in names)
+
+
+def two_ends(case: Case) -> views.View:
+    """The first and the last lines, long ones in pieces."""
+    lines = range(len(case.doc.lines))
+    keep = views.close_gaps(case.doc, {*lines[:END_LINES], *lines[-END_LINES:]}, SMALL_GAP)
+    return views.View("head_tail", tuple(keep), views.fit(case.doc, keep, case.terms))
+
+
+def without_known(doc: views.Doc, view: views.View, runs: Iterable[views.Known]) -> views.View:
+    """The view without the lines of these runs; a run of few characters is sent again."""
+    kept, known = set(view.keep), []
+    for run in runs:
+        inside = kept.intersection(range(run.start, run.end))
+        if sum(len(doc.lines[line]) + 1 for line in inside) >= RUN_GAIN:
+            known.append(run)
+            kept -= inside
+    pieces = {line: view.pieces[line] for line in sorted(kept.intersection(view.pieces))}
+    name = "memory" if known and view.name == "full" else view.name
+    return views.View(name, tuple(sorted(kept)), pieces, tuple(known))
+
+
+def dropped_names(doc: views.Doc, view: views.View) -> Tuple[str, ...]:
+    """Names of the outermost blocks of code of which no line but the first is sent or known."""
+    kept = set(view.keep).union(*(range(run.start, run.end) for run in view.known))
+    found = [block.name for block in (doc.units() if doc.kind == "code" and len(kept) < len(doc.lines) else ())
+             if block.name and block.end - block.start > 3 and kept.isdisjoint((block.end - 2, block.end - 1))]
+    return tuple(dict.fromkeys(found))
 
 
 def make_judge(judge: Any, settings: Settings) -> Any:
@@ -2083,14 +2020,6 @@ def make_judge(judge: Any, settings: Settings) -> Any:
         client = None
     return JevJudge(client, settings) if client and (client.key_source or name == "jev") else LocalJudge()
 
-
-def open_store(store: Any, settings: Settings) -> Any:
-    """A store from None, a path or a store."""
-    if store is None:
-        return MemoryStore()
-    if isinstance(store, (str, os.PathLike)):
-        return DirectoryStore(store, settings.keep_days)
-    return store
 
 
 # ---------------------------------------------------------------- message lists
