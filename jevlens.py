@@ -1729,7 +1729,7 @@ class Lens:
         try:
             seen = self._see(session, output, *call)
         except Exception as error:  # the promise of `see`: whatever happens, the agent gets its output
-            seen = _full(output, "fault: " + type(error).__name__)
+            seen = _full(output, _fault(error))
         with contextlib.suppress(Exception):  # a full disk must not cost the result
             if count and seen.reason != "small":
                 self._count(seen, call[0])
@@ -1749,8 +1749,7 @@ class Lens:
         try:
             seen = _full(output, why, doc) if why else self._shorten(case)
         except Exception as error:  # a judge or a store that is down: the text goes out whole, and is learned
-            known_fault = isinstance(error, JevlensError)
-            seen = _full(output, f"judge: {error}" if known_fault else f"fault: {type(error).__name__}", doc)
+            seen = _full(output, _fault(error), doc)
         kept = [line - 1 for line in seen.kept] if seen.id else None
         if why and is_view(output):
             case, kept = as_sent(case, self.store)
@@ -1773,7 +1772,7 @@ class Lens:
         footer = "" if whole else self.footer(seen)
         text = f"{seen.text}\n\n{footer}" if footer else seen.text
         seen = seen._replace(text=text, tokens_after=tokens(text))
-        if seen.tokens_after > (1 - LEAST_GAIN) * seen.tokens_before:
+        if seen.tokens_after > (1 - LEAST_GAIN) * seen.tokens_before or not doc.text:
             return _full(doc.text, reason if view.name == "full" else "no-gain", doc)
         if seen.id:
             self.store.put(seen.id, {"v": RECORD_VERSION, "id": seen.id, **pack(doc.text), "at": round(time.time(), 3),
@@ -1947,6 +1946,13 @@ class Lens:
         with contextlib.suppress(OSError):  # the log is a service, a full disk must not cost the result
             if self.settings.log and hasattr(self.store, "log"):
                 self.store.log(event)
+
+
+def _fault(error: Exception) -> str:
+    """The reason of a text that went out whole: what a judge said, or the kind of error and the system's words."""
+    if isinstance(error, JevlensError):
+        return f"judge: {error}"
+    return f"fault: {type(error).__name__} {getattr(error, 'strerror', None) or ''}".strip()
 
 
 def _full(output: Any, reason: str, doc: Optional[views.Doc] = None) -> Seen:
@@ -2457,6 +2463,12 @@ def read_text(path: str) -> str:
     return data.decode("utf-8", "surrogateescape")
 
 
+def _tell(seen: Seen, command: str) -> None:
+    """Say on stderr when something failed and the output is whole for that reason."""
+    if seen.reason.startswith(("fault: ", "judge: ")):
+        print(f"jevlens: {command}: sent whole: {seen.reason}", file=sys.stderr)
+
+
 def cmd_see(args: Any) -> int:
     """Print a view of a file or of standard input."""
     text = read_text(args.file)
@@ -2465,6 +2477,7 @@ def cmd_see(args: Any) -> int:
     settings = replace(_settings(), code_policy="outline")  # a person asked for a view
     lens = Lens(args.judge, _own_store(settings), settings, footer=_shell_footer)
     seen = lens.see(text, tool, call, task=args.task or "")
+    _tell(seen, "see")
     if args.json:
         write_text(json.dumps({**seen._asdict(), "kept": _spans(seen.kept)}) + "\n")
     else:
@@ -2498,6 +2511,7 @@ def cmd_run(args: Any) -> int:
         text = data.decode("utf-8", "surrogateescape")
         call = {"command": shlex.join(command)}
         seen = lens.see(text, "bash", call, args.task or "", is_error=bool(child.returncode))
+        _tell(seen, "run")
         write_text(seen.text + ("" if seen.text is text else "\n"), stream)
     return 128 - child.returncode if child.returncode < 0 else child.returncode
 
@@ -2742,6 +2756,8 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         for flag, options in arguments:
             row.add_argument(flag, **options)
     args = parser.parse_args(argv)
+    if None in (sys.stdin, sys.stdout, sys.stderr):  # closed by who started us
+        return 1
     try:
         return COMMANDS[args.name][0](args)
     except KeyboardInterrupt:

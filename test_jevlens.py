@@ -2098,6 +2098,12 @@ def test_four_lines_are_sent_again_and_five_are_not() -> None:
         assert lens.see(two, "bash", {"command": "b"}).view == view
 
 
+def test_an_empty_output_is_the_same_object_even_without_a_gate() -> None:
+    for output in ("", "x", "\n"):
+        lens = jevlens.Lens("local", settings=jevlens.Settings(min_tokens=0))
+        check(output, lens.see(output, "bash", {"command": "true"}), lens)
+
+
 def test_a_forgotten_session_is_sent_everything_again() -> None:
     lens = jevlens.Lens("local", settings=PLAIN_LENS)
     assert lens.see(MODULE, *READ_SHOP).view == "full"
@@ -5200,6 +5206,15 @@ def test_a_reader_that_has_enough_does_not_change_the_exit_status(shell: Shell) 
         os.close(writer)
 
 
+@pytest.mark.skipif(os.name != "posix", reason="closes descriptors as a POSIX shell does")
+def test_streams_that_are_closed_are_no_traceback(tmp_path: pathlib.Path) -> None:
+    for number in (0, 1, 2):
+        argv = [PYTHON, "-E", "-s", str(HERE / "jevlens.py"), "list"]
+        child = subprocess.run(["sh", "-c", f'exec "$@" {number}>&-', "sh", *argv], capture_output=True, timeout=20,
+                               env={**os.environ, "JEV_LENS_DATA_DIR": str(tmp_path)})  # fmt: skip
+        assert (child.returncode, child.stderr) == (1, b"")
+
+
 def kept_record(text: str, tmp_path: pathlib.Path, **record: Any) -> str:
     """Store a text in the data directory of `shell` as a program would; its id."""
     store = jevlens.DirectoryStore(tmp_path / "data")
@@ -5259,9 +5274,11 @@ def test_without_a_store_the_text_goes_out_whole(
         monkeypatch.setattr(jevlens, "write_private", disk_full)
     told = shell("see", "it.py")
     assert (told.status, told.out.decode()) == (0, MODULE)
-    assert told.err == "" or told.err.startswith("jevlens: see: ")
+    assert told.err.startswith("jevlens: see: sent whole: fault: ")
     child = shell("run", "--", PYTHON, "-c", "print(open('it.py').read(), end='')")
     assert (child.status, child.out.decode()) == (0, MODULE)
+    assert child.err.startswith("jevlens: run: sent whole: fault: ")
+    assert ("No space left on device" in child.err) == (where == "a full disk")
 
 
 def test_see_run_and_the_listings_end_to_end(shell: Shell) -> None:
@@ -5313,13 +5330,13 @@ def test_diff_shows_what_the_model_did_not_get(shell: Shell, monkeypatch: pytest
 
 def test_a_line_of_40_mb_and_a_million_lines_go_through(shell: Shell) -> None:
     data = b'{"a":[' + b"1234567," * 5_000_000 + b"0]}"
-    start = time.monotonic()
+    start = time.process_time()
     told = shell("see", "-", stdin=data)
     assert (told.status, told.err) == (0, "") and len(told.out) <= len(data) + 1
     lines = b"".join(b"%d ok\n" % n for n in range(1_000_000))
     told = shell("see", "-", stdin=lines)
     assert (told.status, told.err) == (0, "") and told.out.startswith(b"0 ok\n") and b"999999 ok\n" in told.out
-    assert time.monotonic() - start < 60
+    assert time.process_time() - start < 30
 
 
 # ================================================================ history: recorded sessions
