@@ -6133,7 +6133,7 @@ def test_what_is_sent_to_a_classifier_is_masked() -> None:
     class Client:
         def ask(self, state: Any, questions: Any, timeout: float) -> jevlens.Answers:
             self.sent = json.dumps(state)
-            return jevlens.Answers({id: jevlens.Answer("noul", noul=0.5) for id in questions}, "m", 0, 0)
+            return jevlens.Answers({id: jevlens.Answer("noul", noul=0.5) for id in questions})
 
     client: Any = Client()
     made = controller(jevlens.plain_ask(client))
@@ -7582,7 +7582,8 @@ def test_a_client_of_system_one_answers_a_pass_and_gets_no_key_that_stands_in_an
             given = {name: jevlens.Answer("noul", noul=0.1) for name in questions}
             if odds:
                 given["focus"] = jevlens.Answer("choice", choice="none", probabilities={**odds, "none": 1.0})
-            got = jevlens.Answers(given, "jev", 70, 1)
+            got = jevlens.Answers(given)
+            got.input_tokens = 70
             got.cost = 0.25
             return got
 
