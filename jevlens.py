@@ -2410,7 +2410,7 @@ def cmd_statusline(args: Any) -> int:
 
 # ---------------------------------------------------------------- command line
 
-_OUT, _GONE, _OFF = "", "\x1b[31m", "\x1b[0m"  # colours of `diff` on a terminal
+_GONE, _OFF = "\x1b[31m", "\x1b[0m"  # colours of `diff` on a terminal
 _PAGE = """<!doctype html><meta charset="utf-8"><title>jevlens {id}</title><style>
 :root{{color-scheme:light dark;--gone:#fbe3e4;--note:#666}}
 @media(prefers-color-scheme:dark){{:root{{--gone:#472226;--note:#aaa}}}}
@@ -2428,11 +2428,16 @@ def _settings() -> Settings:
     return Settings.load(os.environ, lambda line: print(line, file=sys.stderr))
 
 
+def _own_lens(judge: str = "local", **changes: Any) -> Lens:
+    """A Lens over the user's own store, with the settings of the environment but for these changes."""
+    settings = replace(_settings(), **changes)
+    return Lens(judge, _own_store(settings), settings, footer=_shell_footer)
+
+
 def _shell_footer(seen: Seen) -> str:
     """The footer for people and shells: the recall is a command."""
-    lines = default_footer(seen)
-    return lines.replace(f'recall("{seen.id}", lines="a-b" or pattern=… or block=…)',
-                         f"`jevlens.py recall {seen.id} --lines a-b`, --pattern or --block")
+    return default_footer(seen).replace(f'recall("{seen.id}", lines="a-b" or pattern=… or block=…)',
+                                        f"`jevlens.py recall {seen.id} --lines a-b`, --pattern or --block")
 
 
 def write_text(text: str, stream: Any = None) -> None:
@@ -2451,14 +2456,12 @@ def write_text(text: str, stream: Any = None) -> None:
 
 def read_text(path: str) -> str:
     """The text of a file or, for `-`, of standard input; bytes that are not UTF-8 become lone surrogates and back."""
-    if path == "-":
-        return sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
     try:
-        with open(path, "rb") as file:
+        with contextlib.nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb") as file:
             data = file.read()
     except OSError as error:
         raise JevlensError(f"{path}: {error.strerror or type(error).__name__}") from None
-    if b"\0" in data[:8000]:  # what git looks at, too
+    if b"\0" in data[:8000] and path != "-":  # what git looks at, too
         raise JevlensError(f"{path}: a binary file, nothing to view")
     return data.decode("utf-8", "surrogateescape")
 
@@ -2469,20 +2472,15 @@ def _tell(seen: Seen, command: str) -> None:
         print(f"jevlens: {command}: sent whole: {seen.reason}", file=sys.stderr)
 
 
-def cmd_see(args: Any) -> int:
+def cmd_see(args: Any) -> None:
     """Print a view of a file or of standard input."""
     text = read_text(args.file)
     tool = canonical(args.tool or ("bash" if args.command or args.file == "-" else "read"), None)[0]
-    call = {"command": args.command or ""} if tool == "bash" else {"path": "" if args.file == "-" else args.file}
-    settings = replace(_settings(), code_policy="outline")  # a person asked for a view
-    lens = Lens(args.judge, _own_store(settings), settings, footer=_shell_footer)
-    seen = lens.see(text, tool, call, task=args.task or "")
+    call = {"command": args.command} if tool == "bash" else {"path": "" if args.file == "-" else args.file}
+    seen = _own_lens(args.judge, code_policy="outline").see(text, tool, call, args.task)  # a person asked for a view
     _tell(seen, "see")
-    if args.json:
-        write_text(json.dumps({**seen._asdict(), "kept": _spans(seen.kept)}) + "\n")
-    else:
-        write_text(seen.text if seen.text.endswith("\n") or not seen.text else seen.text + "\n")
-    return 0
+    shown = seen.text if seen.text.endswith("\n") or not seen.text else seen.text + "\n"
+    write_text(json.dumps({**seen._asdict(), "kept": _spans(seen.kept)}) + "\n" if args.json else shown)
 
 
 def cmd_run(args: Any) -> int:
@@ -2494,8 +2492,7 @@ def cmd_run(args: Any) -> int:
     if not command:
         print("jevlens: run: no command: write `jevlens.py run -- CMD…`", file=sys.stderr)
         return 2
-    settings = _settings()  # before the command runs: a mistake here must not cost its output
-    lens = Lens(args.judge, _own_store(settings), settings, remember=False, footer=_shell_footer)
+    lens = _own_lens(args.judge)  # before the command runs: a mistake here must not cost its output
     before = signal.getsignal(signal.SIGINT)
     # Ctrl-C is the command's, we wait for what it still says; a handler, unlike SIG_IGN, is not inherited by it
     signal.signal(signal.SIGINT, before if before is signal.SIG_IGN else lambda *_: None)
@@ -2509,105 +2506,91 @@ def cmd_run(args: Any) -> int:
         signal.signal(signal.SIGINT, before)
     for data, stream in zip(outputs, (sys.stdout, sys.stderr)):
         text = data.decode("utf-8", "surrogateescape")
-        call = {"command": shlex.join(command)}
-        seen = lens.see(text, "bash", call, args.task or "", is_error=bool(child.returncode))
+        seen = lens.see(text, "bash", {"command": shlex.join(command)}, args.task, is_error=bool(child.returncode))
         _tell(seen, "run")
         write_text(seen.text + ("" if seen.text is text else "\n"), stream)
+        lens.forget()  # the streams go different ways
     return 128 - child.returncode if child.returncode < 0 else child.returncode
 
 
-def cmd_recall(args: Any) -> int:
+def cmd_recall(args: Any) -> None:
     """Print stored text."""
-    lens = Lens("local", _own_store(_settings()))
-    if args.raw:
-        write_text(lens.original(args.id))
-    else:
-        write_text(lens.recall(args.id, args.lines, args.pattern, args.block, args.cursor).rstrip("\n") + "\n")
-    return 0
+    lens = _own_lens()
+    write_text(lens.original(args.id) if args.raw else
+               lens.recall(args.id, args.lines, args.pattern, args.block, args.cursor).rstrip("\n") + "\n")
 
 
 def _spans(kept: Sequence[int]) -> str:
     """1-based line numbers as `1-3,7`."""
     found: List[List[int]] = []
     for line in kept:
-        if found and line == found[-1][1] + 1:
-            found[-1][1] = line
-        else:
+        if not found or line != found[-1][1] + 1:
             found.append([line, line])
+        found[-1][1] = line
     return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in found)
 
 
-def _print_rows(rows: Sequence[Mapping[str, Any]], as_json: bool, keys: str) -> int:
-    """Rows as JSON, or the named keys of each in columns."""
-    if as_json:
-        write_text(json.dumps(list(rows)) + "\n")
-        return 0
+def _columns(rows: Iterable[Mapping[str, Any]], keys: str) -> str:
+    """The named keys of each row in columns; what a terminal would obey is shown as `?`."""
     table = [["".join(sign if sign.isprintable() else "?" for sign in str(row.get(key, ""))) for key in keys.split()]
              for row in rows]
     widths = [max(map(len, column)) for column in zip(*table)]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in table]
-    write_text("\n".join(lines or ["nothing yet"]) + "\n")
-    return 0
+    lines = ["  ".join(map(str.ljust, cells, widths)).rstrip() for cells in table]
+    return "\n".join(lines or ["nothing yet"])
 
 
-def _when(at: Any) -> str:
-    """Local time of seconds since the epoch, "" for what is none."""
-    known = isinstance(at, (int, float)) and 0 < at < 1e11
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at)) if known else ""
-
-
-def cmd_list(args: Any) -> int:
+def cmd_list(args: Any) -> None:
     """List stored outputs, the oldest first."""
-    store = _own_store(_settings())
-    records = [record for record in map(store.get, store.ids()) if record]
-    rows = [{**{key: record.get(key) for key in ("id", "at", "tool", "view", "session")},
-             "when": _when(record.get("at")),
-             "tokens": tokens(unpack(record))} for record in records]
-    return _print_rows(rows, args.json, "id when tokens view tool")
+    store, rows = _own_store(_settings()), []
+    for record in filter(None, map(store.get, store.ids())):
+        row = {key: record.get(key) for key in ("id", "at", "tool", "view", "session")}
+        at = row["at"] if isinstance(row["at"], (int, float)) and 0 < row["at"] < 1e11 else 0  # none, or no time
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(at)) if at else ""
+        rows.append({**row, "when": when, "tokens": tokens(unpack(record))})
+    write_text((json.dumps(rows) if args.json else _columns(rows, "id when tokens view tool")) + "\n")
 
 
-def cmd_decisions(args: Any) -> int:
+def _decisions(store: DirectoryStore) -> List[Dict[str, Any]]:
+    return [event for event in store.events() if event.get("event") == "see"]
+
+
+def cmd_decisions(args: Any) -> None:
     """What was decided for each large result, from the log."""
-    rows = [event for event in _own_store(_settings()).events() if event.get("event") == "see"]
-    return _print_rows(rows, args.json, "view before after shape reason id")
+    rows = _decisions(_own_store(_settings()))
+    write_text((json.dumps(rows) if args.json else _columns(rows, "view before after shape reason id")) + "\n")
 
 
-def cmd_stats(args: Any) -> int:
+def cmd_stats(args: Any) -> None:
     """Sums over the log."""
     total = log_stats(_own_store(_settings()).events())
     write_text((json.dumps(total) if args.json else
-                f"{total['shortened']} of {total['considered']} large results shortened, {total['saved']:,} tokens "
-                f"kept out ({total['share']:.0%} of them), {total['recalls']} recalls, Jev asked {total['asked']} times "
-                f"for ${total['cost']:.4f}") + "\n")
-    return 0
+                "{shortened} of {considered} large results shortened, {saved:,} tokens kept out ({share:.0%} of them), "
+                "{recalls} recalls, Jev asked {asked} times for ${cost:.4f}".format_map(total)) + "\n")
 
 
 def log_stats(events: Iterable[Mapping[str, Any]]) -> Dict[str, Any]:
-    """Sums over log events: considered, shortened, saved, share, recalls."""
-    rows = list(events)
-    sees = [row for row in rows if row.get("event") == "see"]
-    before = sum(int(row.get("before", 0)) for row in sees)
-    saved = before - sum(int(row.get("after", 0)) for row in sees)
-    return {"considered": len(sees), "shortened": sum(1 for row in sees if row.get("view") != "full"), "saved": saved,
-            "share": round(saved / before, 4) if before else 0.0,
-            "recalls": sum(1 for row in rows if row.get("event") == "recall"),
-            "asked": sum(1 for row in rows if row.get("event") == "ask"),
-            "cost": round(sum(float(row.get("cost", 0)) for row in rows if row.get("event") == "ask"), 9)}
+    """Sums over log events: considered, shortened, saved, share, recalls; asked and cost of Jev."""
+    rows: Dict[Any, List[Mapping[str, Any]]] = {"see": [], "recall": [], "ask": []}
+    for row in events:
+        rows.setdefault(row.get("event"), []).append(row)
+    before, after, cost = (sum(float(row.get(key, 0)) for row in rows[event])
+                           for event, key in (("see", "before"), ("see", "after"), ("ask", "cost")))
+    return {"considered": len(rows["see"]), "shortened": sum(row.get("view") != "full" for row in rows["see"]),
+            "saved": int(before - after), "share": round((before - after) / max(before, 1), 4),
+            "recalls": len(rows["recall"]), "asked": len(rows["ask"]), "cost": round(cost, 9)}
 
 
-def cmd_diff(args: Any) -> int:
+def cmd_diff(args: Any) -> None:
     """The original with the lines marked that the model did not get."""
     store = _own_store(_settings())
-    sees = [row for row in store.events() if row.get("event") == "see" and row.get("id")]
-    row = next((row for row in reversed(sees) if args.id in (None, row["id"])), None)
+    row = next((row for row in reversed(_decisions(store)) if row.get("id") and args.id in (None, row["id"])), None)
     record = store.get(str(row["id"])) if row else None
     if row is None or record is None:
         raise JevlensError(f"diff: {args.id or 'no shortened output'}: not in the log of this store")
-    doc = views.read(unpack(record), str(record.get("tool", "")), record.get("args") or {})
-    kept = [line - 1 for low, high in ranges(row["kept_lines"] or "0") for line in range(low, high + 1) if line]
+    doc = read_record(record)
+    sent = {line - 1 for low, high in ranges(row["kept_lines"] or "0") for line in range(low, high + 1) if line}
     saved = 1 - row["after"] / max(1, row["before"])
     head = f"{row['view']} · {row['after']:,} of {row['before']:,} tokens (−{saved:.0%}) · {row['id']}"
-    sent = set(kept)
     if args.html:
         import html
         rows = "\n".join(f'<span class="{"" if n in sent else "gone"}"><i>{n + 1:>6} </i>{html.escape(line)}</span>'
@@ -2616,13 +2599,11 @@ def cmd_diff(args: Any) -> int:
         write_private(args.html, page.encode("utf-8", "replace"))
         print(f"jevlens: wrote {args.html}", file=sys.stderr)
     elif args.sent:
-        write_text(head + "\n" + views.render(doc, views.View(str(row["view"]), tuple(kept))).text + "\n")
+        write_text(f"{head}\n{views.render(doc, views.View(str(row['view']), tuple(sorted(sent)))).text}\n")
     else:
-        colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-        off, on = (_OFF, _GONE) if colour else ("", "")
-        write_text("\n".join([head, *(f"  {line}" if n in sent else f"{on}- {line}{off}"
-                                      for n, line in enumerate(doc.lines))]) + "\n")
-    return 0
+        on, off = (_GONE, _OFF) if sys.stdout.isatty() and not os.environ.get("NO_COLOR") else ("", "")
+        lines = (f"  {line}" if n in sent else f"{on}- {line}{off}" for n, line in enumerate(doc.lines))
+        write_text("\n".join([head, *lines]) + "\n")
 
 
 def _history() -> Any:
@@ -2634,113 +2615,110 @@ def _history() -> Any:
         raise JevlensError("history.py is not beside jevlens.py: this command needs it") from None
 
 
-class _Plain(Dict[str, Any]):
-    input_tokens, cost = 0, 0.0
-
-
 def plain_ask(client: SystemOne, mask: bool = True) -> Callable[[Any, Any, float], Dict[str, Any]]:
     """`client.ask` in the form that history.py takes: an answer is a probability, or (choice, probabilities)."""
     def _ask(state: Any, questions: Any, timeout: float) -> Dict[str, Any]:
-        got = client.ask(_masked_in(state) if mask else state, questions, timeout)
-        plain = _Plain({id: each.noul if each.choice is None else (each.choice, each.probabilities)
-                        for id, each in got.items()})
-        plain.input_tokens, plain.cost = got.input_tokens, got.cost
+        got: Any = client.ask(_masked_in(state) if mask else state, questions, timeout)
+        for id, each in got.items():
+            got[id] = each.noul if each.choice is None else (each.choice, each.probabilities)
+        plain: Dict[str, Any] = got  # with its `input_tokens` and `cost`
         return plain
     return _ask
 
 
 def _masked_in(value: Any) -> Any:
+    """A state with every string in it masked."""
     if isinstance(value, dict):
         return {key: _masked_in(each) for key, each in value.items()}
-    return [_masked_in(each) for each in value] if isinstance(value, list) else (
-        masked(value) if isinstance(value, str) else value)
+    if isinstance(value, list):
+        return [_masked_in(each) for each in value]
+    return masked(value) if isinstance(value, str) else value
 
 
-def _sessions(path: str) -> Any:
-    try:
-        return _history().read_session(path)
-    except ValueError as error:
-        raise JevlensError(str(error)) from None
-
-
-def cmd_evidence(args: Any) -> int:
+def cmd_evidence(args: Any) -> None:
     """Print what a model would get to see of a recorded session for this query: one view a line, for each session."""
-    history, views = _history(), []
-    for session in _sessions(args.session):
-        views.append(history.extract(session.entries, args.query, max_view_bytes=args.bytes).text)
-    if not any(views):
+    history = _history()
+    found = [history.extract(session.entries, args.query, max_view_bytes=args.bytes).text
+             for session in history.read_session(args.session)]
+    if not any(found):
         raise JevlensError(f"evidence: no user or assistant text, or none within {args.bytes} bytes")
-    write_text("\n".join(views) + "\n")
-    return 0
+    write_text("\n".join(found) + "\n")
 
 
-def cmd_distil(args: Any) -> int:
+def cmd_distil(args: Any) -> None:
     """Say what leaving finished work out of a recorded session would save and cost; the session is not changed."""
-    history, settings, rows = _history(), _settings(), []
-    client = None if args.dry_run or args.judge == "local" else SystemOne(
-        model=settings.model, key_file=key_path(settings, os.environ))
-    ask = plain_ask(client, settings.redact) if client and client.key_source else None
-    if args.judge == "jev" and not ask and not args.dry_run:
-        raise JevlensError("no key: run `jevlens.py key`, or leave --judge jev out")
-    for session in _sessions(args.session):
+    history, settings, rows, ask = _history(), _settings(), [], None
+    if args.judge != "local" and not args.dry_run:
+        client = SystemOne(model=settings.model, key_file=key_path(settings, os.environ))
+        ask = plain_ask(client, settings.redact) if client.key_source else None
+        if args.judge == "jev" and not ask:
+            raise JevlensError("no key: run `jevlens.py key`, or leave --judge jev out")
+    for session in history.read_session(args.session):
         edits, record = history.distil(session.entries, ask, cold=args.cold)
         saved, anew = record.get("savedChars", 0) // 4, record.get("rewriteChars", 0) // 4
         calls = {name: int(history.break_even_factor(*prices, 1) * anew / saved) + 1 if saved else 0
                  for name, prices in history.PRICES.items()}
         rows.append({"session": session.id, "edits": edits, "record": record, "savedTokens": saved,
                      "rewriteTokens": anew, "paysAfterCalls": calls})
-        table = [f"{row['outcome']:9} {row['beforeChars']:>9,} -> {row['afterChars']:>7,}  {row['reason']:12} "
-                 f"{row['label']}" for row in record.get("results", ())]
-        told = ", ".join(f"{count} ({name})" for name, count in calls.items())
-        table.append(f"{session.id}: {len(edits)} edits keep {saved:,} tokens out of each later call; {anew:,} tokens "
-                     f"are read anew once if the cache is warm, which pays after so many calls: {told}" if edits else
-                     f"{session.id}: nothing to leave out" + " that pays while the cache is warm" * (not args.cold))
-        write_text("" if args.json else "\n".join(table) + "\n")
-    write_text(json.dumps(rows) + "\n" if args.json else "")
-    return 0
+    write_text(json.dumps(rows) + "\n" if args.json else "".join(_distilled(row, args.cold) for row in rows))
 
 
-_JSON = ("--json", {"action": "store_true", "help": "print JSON"})
-_TASK = ("--task", {"metavar": "T", "help": "what the output is for, in words: names in it stay in the view"})
-_JUDGE = ("--judge", {"default": "auto", "help": "auto, local or jev (default: auto)"})
-# name -> (function, help, arguments); a function takes the parsed arguments and returns the exit status
-COMMANDS: Dict[str, Tuple[Callable[[Any], int], str, Tuple[Tuple[str, Dict[str, Any]], ...]]] = {
-    "see": (cmd_see, "print a view of a file, or of standard input (-)", (
-        ("file", {"metavar": "FILE"}), _TASK, ("--tool", {"help": "read, bash, grep, … (default: read for a file)"}),
-        ("--command", {"metavar": "C", "help": "the shell command that made the output"}), _JUDGE, _JSON)),
-    "run": (cmd_run, "run a command, print views of its output, keep its exit status", (
-        _TASK, _JUDGE, ("words", {"nargs": "...", "metavar": "-- CMD"}))),
-    "recall": (cmd_recall, "print stored text: all, or what is asked for", (
-        ("id", {"metavar": "ID"}), ("--lines", {"metavar": "A-B", "help": "40-90, 40, 40-, -90, several with commas"}),
-        ("--pattern", {"metavar": "P", "help": "a text, or /regex/; any case, 2 lines around"}),
-        ("--block", {"metavar": "NAME", "help": "a function, class, section … by name"}),
-        ("--cursor", {"help": "the next page, as a page names it"}),
-        ("--raw", {"action": "store_true", "help": "the original bytes, whole"}))),
-    "key": (cmd_key, "say what Jev is sent, and store, check or forget its key", (
-        ("--model", {"metavar": "M", "help": "`provider/id` or `provider` (default: JEV_LENS_MODEL)"}),
-        ("--check", {"action": "store_true", "help": "ask one tiny question"}),
-        ("--forget", {"action": "store_true", "help": "remove the stored key"}))),
-    "list": (cmd_list, "list what is stored", (_JSON,)),
-    "decisions": (cmd_decisions, "what was decided for each large result", (_JSON,)),
-    "stats": (cmd_stats, "what was kept out, in sum", (_JSON,)),
-    "diff": (cmd_diff, "the original with what the model did not get marked", (
-        ("id", {"nargs": "?", "metavar": "ID"}), ("--sent", {"action": "store_true", "help": "what was sent instead"}),
-        ("--html", {"metavar": "F", "help": "write one self-contained page"}))),
-    "evidence": (cmd_evidence, "print the quotations of a recorded session that fit a query, as a model would get them", (
-        ("session", {"metavar": "SESSION", "help": "a file that a coding agent recorded"}),
-        ("--query", {"metavar": "Q", "required": True, "help": "the prompt that they are for"}),
-        ("--bytes", {"metavar": "N", "type": int, "default": 8_192, "help": "of the view, at most"}))),
-    "distil": (cmd_distil, "say what leaving finished work out of a recorded session would save and cost", (
-        ("session", {"metavar": "SESSION", "help": "a file that a coding agent recorded"}), _JUDGE, _JSON,
-        ("--dry-run", {"action": "store_true", "help": "ask nothing: by rule only"}),
-        ("--cold", {"action": "store_true", "help": "the prompt cache is gone anyway: edits need not pay for it"}))),
-    "hook": (cmd_hook, "answer a coding agent's hook: one JSON object on standard input; always exits 0", (
-        ("--print-config", {"choices": ("claude", "codex", "copilot"), "help": "print the settings to paste"}),)),
-    "mcp": (cmd_mcp, "serve recall and stats to an agent: MCP over standard input and output", ()),
-    "filter": (cmd_filter, "shorten a pipe: cmd 2>&1 | jevlens.py filter (the pipe's exit status is then not cmd's; "
-               "set -o pipefail keeps it, and a cd in cmd is lost)", (
-                   ("--command", {"metavar": "C", "default": "", "help": "the command before the pipe"}), _TASK)),
-    "statusline": (cmd_statusline, "one line for Claude Code's status line: what was kept out", ()),
+def _distilled(row: Mapping[str, Any], cold: bool) -> str:
+    """What `distil` tells a person of one session."""
+    lines = ["{outcome:9} {beforeChars:>9,} -> {afterChars:>7,}  {reason:12} {label}\n".format_map(each)
+             for each in row["record"].get("results", ())]
+    told = ", ".join(f"{count} ({name})" for name, count in row["paysAfterCalls"].items())
+    last = (f"{len(row['edits'])} edits keep {row['savedTokens']:,} tokens out of each later call; "
+            f"{row['rewriteTokens']:,} tokens are read anew once if the cache is warm, which pays after so many calls: "
+            f"{told}" if row["edits"] else "nothing to leave out" + " that pays while the cache is warm" * (not cold))
+    return "".join(lines) + f"{row['session']}: {last}\n"
+
+
+# every argument of a command, with argparse's options
+ARGUMENTS: Dict[str, Dict[str, Any]] = {
+    "file": {"metavar": "FILE"}, "id": {"metavar": "ID"}, "session": {"help": "a file that a coding agent recorded"},
+    "words": {"nargs": "...", "metavar": "-- CMD"},
+    "--task": {"default": "", "help": "what the output is for, in words: names in it stay in the view"},
+    "--judge": {"default": "auto", "help": "auto, local or jev (default: auto)"},
+    "--tool": {"help": "read, bash, grep, … (default: read for a file)"},
+    "--command": {"default": "", "help": "the shell command that made the output"},
+    "--json": {"action": "store_true", "help": "print JSON"},
+    "--lines": {"metavar": "A-B", "help": "40-90, 40, 40-, -90, several with commas"},
+    "--pattern": {"help": "a text, or /regex/; any case, 2 lines around"},
+    "--block": {"metavar": "NAME", "help": "a function, class, section … by name"},
+    "--cursor": {"help": "the next page, as a page names it"},
+    "--raw": {"action": "store_true", "help": "the original bytes, whole"},
+    "--sent": {"action": "store_true", "help": "what was sent instead"},
+    "--html": {"metavar": "FILE", "help": "write one self-contained page"},
+    "--query": {"required": True, "help": "the prompt that the quotations are for"},
+    "--bytes": {"type": int, "default": 8_192, "help": "of the view, at most (default: 8192)"},
+    "--dry-run": {"action": "store_true", "help": "ask nothing: by rule only"},
+    "--cold": {"action": "store_true", "help": "the prompt cache is gone anyway: edits need not pay for it"},
+    "--model": {"help": "`provider/id` or `provider` (default: JEV_LENS_MODEL)"},
+    "--check": {"action": "store_true", "help": "ask one tiny question"},
+    "--forget": {"action": "store_true", "help": "remove the stored key"},
+    "--print-config": {"choices": ("claude", "codex", "copilot"), "help": "print the settings to paste"},
+}
+# name -> (function of the parsed arguments, arguments, help); a function returns the exit status, None for 0
+COMMANDS: Dict[str, Tuple[Callable[[Any], Optional[int]], str, str]] = {
+    "see": (cmd_see, "file --task --tool --command --judge --json", "print a view of a file, or of standard input (-)"),
+    "run": (cmd_run, "--task --judge words", "run a command, print views of its output, keep its exit status"),
+    "recall": (cmd_recall, "id --lines --pattern --block --cursor --raw", "print stored text: all, or what is asked for"),
+    "key": (cmd_key, "--model --check --forget", "say what Jev is sent, and store, check or forget its key"),
+    "list": (cmd_list, "--json", "list what is stored"),
+    "decisions": (cmd_decisions, "--json", "what was decided for each large result"),
+    "stats": (cmd_stats, "--json", "what was kept out, in sum"),
+    "diff": (cmd_diff, "id? --sent --html", "the original with what the model did not get marked"),
+    "evidence": (cmd_evidence, "session --query --bytes",
+                 "print the quotations of a recorded session that fit a query, as a model would get them"),
+    "distil": (cmd_distil, "session --judge --json --dry-run --cold",
+               "say what leaving finished work out of a recorded session would save and cost"),
+    "hook": (cmd_hook, "--print-config",
+             "answer a coding agent's hook: one JSON object on standard input; always exits 0"),
+    "mcp": (cmd_mcp, "", "serve recall and stats to an agent: MCP over standard input and output"),
+    "filter": (cmd_filter, "--command --task", "shorten a pipe: cmd 2>&1 | jevlens.py filter (the pipe's exit status is "
+               "then not cmd's; set -o pipefail keeps it, and a cd in cmd is lost)"),
+    "statusline": (cmd_statusline, "", "one line for Claude Code's status line: what was kept out"),
 }
 
 
@@ -2751,18 +2729,19 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
                                      "recall away.", epilog="Try: jevlens.py see FILE --task \"what you look for\"")
     parser.add_argument("--version", action="version", version=__version__)
     rows = parser.add_subparsers(dest="name", metavar="COMMAND", required=True)
-    for name, (_, text, arguments) in COMMANDS.items():
+    for name, (_, arguments, text) in COMMANDS.items():
         row = rows.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
-        for flag, options in arguments:
-            row.add_argument(flag, **options)
+        for argument in arguments.split():
+            options = {**ARGUMENTS[argument.rstrip("?")], **({"nargs": "?"} if argument.endswith("?") else {})}
+            row.add_argument(argument.rstrip("?"), **options)
     args = parser.parse_args(argv)
     if None in (sys.stdin, sys.stdout, sys.stderr):  # closed by who started us
         return 1
     try:
-        return COMMANDS[args.name][0](args)
+        return COMMANDS[args.name][0](args) or 0
     except KeyboardInterrupt:
         return 130  # 128 + SIGINT, as shells say it
-    except (JevlensError, OSError, ValueError) as error:  # ValueError: a path that no system takes
+    except (JevlensError, OSError, ValueError) as error:  # ValueError: a path that no system takes, or of history.py
         print(f"jevlens: {'' if isinstance(error, JevlensError) else args.name + ': '}{error}", file=sys.stderr)
         return 1
 
