@@ -459,7 +459,8 @@ LOCAL: Dict[str, float] = {
     "change announced": 1, "line hit in it": 1, "shown before": 1, "test file": 1,
     "spoke first": 1,
     # overlap (share of the best block's) from which a block has a sign, by points; above the last nothing is dropped
-    "sure at": -6, "likely at": -4, "likely overlap": 0.7, "perhaps at": -3, "perhaps overlap": 0.5,
+    "sure at": -6, "likely overlap": 0.7, "perhaps at": -3, "perhaps overlap": 0.5,
+    "name overlap": 0.6,  # the block's name is a plain word of the request
     "perhaps lines": 12,  # a shorter block is not worth dropping at these odds
 }
 # P(edited) by points, both halves of the recorded sessions together
@@ -474,6 +475,8 @@ _JUDGE_RULES: Dict[str, str] = {
     "test-file": r"(?i)(?:^|[/_.\-])(?:tests?|spec)(?:[/_.\-]|$)|_test\.|\.test\.",
     "outside": r"/(?:site-packages|dist-packages|node_modules|\.cargo/registry|pkg/mod)/"
                r"|^(?:~|/(?:home|Users)/[^/]{1,80}|/root)/\.(?!\w{1,40}/(?:projects|plans|worktrees)/)",
+    # a plain word that stands for code: called, quoted, qualified or capitalised (`views.names` finds the others)
+    "mention": r"\b[A-Za-z_]\w{3,60}(?=\()|(?<=[`.])[A-Za-z_]\w{3,60}|\b[A-Z]\w{3,60}",
     "question": r"(?i)^\W*(?:how|what|where|which|why|who|when|does|is|are|can)\b[^\n]*\?\s*$",
     "shell-edit": r"\bsed\s+-i|\bperl\s+-p?i|\bapply_patch\b|\bgit apply\b|\bpatch -p"
                   r"|\b(?:cat|tee)\s*>{0,2}\s*\S{1,200}\s*<<|\bpython3? -\s*<<",
@@ -524,11 +527,13 @@ class LocalJudge:
         return self._needed(case, blocks, phase(case))
 
     def _needed(self, case: Case, blocks: Sequence[views.Block], points: int) -> List[float]:
-        least = LOCAL["likely overlap"] if points <= LOCAL["likely at"] else LOCAL["perhaps overlap"]
-        short = 0 if points <= LOCAL["likely at"] else LOCAL["perhaps lines"]
-        overlaps = signs(case, blocks)
+        """Above `perhaps at` the text goes whole, unless a person or a policy asks for an outline all the same."""
+        perhaps = points == LOCAL["perhaps at"]
+        likely = LOCAL["likely overlap"] if points < LOCAL["perhaps at"] else LOCAL["name overlap"]
+        least = LOCAL["perhaps overlap"] if perhaps else likely
+        short = LOCAL["perhaps lines"] if perhaps else 0
         found = []
-        for block, overlap in zip(blocks, overlaps):
+        for block, overlap in zip(blocks, signs(case, blocks)):
             signed = overlap >= least or block.end - block.start < short
             found.append(0.9 if signed and points > LOCAL["sure at"] else 0.1)
         return found
@@ -600,8 +605,10 @@ def signs(case: Case, blocks: Sequence[views.Block]) -> List[float]:
         top = max(scores, default=0.0)
         if top > 0:
             best = [max(old, round(score / top, 4)) for old, score in zip(best, scores)]
-    forced = pointed(case, blocks)
-    return [1.0 if hit else score for hit, score in zip(forced, best)]
+    asked = sources[0] | sources[1]
+    named = [block.name.split(".")[-1].split(" ")[0] in asked for block in blocks]
+    best = [max(score, LOCAL["name overlap"] * own) for score, own in zip(best, named)]
+    return [1.0 if hit else score for hit, score in zip(pointed(case, blocks), best)]
 
 
 def pointed(case: Case, blocks: Sequence[views.Block]) -> List[bool]:
@@ -609,12 +616,13 @@ def pointed(case: Case, blocks: Sequence[views.Block]) -> List[bool]:
     doc, session = case.doc, case.session
     name = os.path.basename(doc.path)
     hits, touched = session.hits.get(name, set()), session.touched.get(name, set())
-    said = words(case.latest + "\n" + case.said + "\n" + case.task)
+    text = f"{case.latest}\n{case.said}\n{case.task}"[:20_000]
+    said = views.names(text) | set(_rule(_JUDGE_RULES, "mention").findall(text)) | session.searched
     found = []
     for block in blocks:
         own = block.name.split(".")[-1].split(" ")[0]
         numbers = (doc.numbers.number(line) for line in range(block.start, block.end))
-        named = len(own) >= TRIVIAL and (own in said or own in session.searched)
+        named = len(own) >= TRIVIAL and own in said
         edited = bool(touched) and any(line.strip() in touched for line in doc.bare[block.start:block.end])
         found.append(named or edited or bool(hits) and any(number in hits for number in numbers))
     return found

@@ -1232,11 +1232,13 @@ def _declared(doc: Doc) -> List[_Found]:
 def signatures(doc: Doc) -> List[int]:
     """The 0-based lines that an outline of code shows, ascending.
 
-    Every declaration at any depth with its signature (at most 6 lines) and its decorators, and the first line of each
-    constant outside functions; no comments, imports or local variables. Empty for what is not code.
+    Every declaration at any depth with its signature (at most 6 lines), its decorators and the first line of the comment
+    that leads it, and the first line of each constant outside functions; no other comments, imports or local variables.
+    Empty for what is not code.
     """
     keep: Set[int] = set()
     for item in _declared(doc):
+        keep.add(item.start)  # what a function is for; and edits begin there
         keep.update(at for at in range(item.start, item.line) if doc.bare[at].lstrip()[:1] in ("@", "["))
         keep.update(range(item.line, min(item.line + _SIGNATURE, max(item.body, item.line + 1))))
     return sorted(keep)
