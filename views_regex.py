@@ -363,16 +363,13 @@ def _split(inside: Sequence[Block], start: int, end: int, parent: Block, found: 
 
 def places(doc: Doc) -> List[Tuple[str, int]]:
     """(file name, line) of every place that an output names: search rows, tracebacks, diagnostics, diff hunks."""
-    found: List[Tuple[str, int]] = []
-    place = pattern("place")
-    for line in doc.lines[:PLACES_LINES]:
-        # a search of files that are one line long, a minified bundle: only the head of a line names its place
-        for match in place.finditer(line, 0, PLACES_WIDTH):
-            found.append((match.group(1), int(match.group(2))))
-    return found
+    rows = doc.lines if len(doc.lines) <= 2 * PLACES_LINES else doc.lines[:PLACES_LINES] + doc.lines[-PLACES_LINES:]
+    # a search of files that are one line long, a minified bundle: only the head of a line names its place
+    text = "\n".join([line[:PLACES_WIDTH] for line in rows])
+    return [(name, int(number)) for name, number in pattern("place").findall(text)]
 
 
-PLACES_LINES = 5000  # lines looked at: beyond that a result points everywhere and so nowhere
+PLACES_LINES = 300  # lines looked at, at either end: a result of more points everywhere and so nowhere
 PLACES_WIDTH = 300  # characters of a line looked at
 
 
@@ -1446,6 +1443,7 @@ _TERM_TEXT = 6000  # characters of each text that are read for terms: a request'
 _MOST_TERMS = 80  # more words than this say nothing about one call, and each costs one pass over the output
 _NAMED = 2.0  # an identifier, version or code finds its line more surely than a plain word (weight 1)
 _COMMON = 2 / 3  # a term in more of the lines tells no line from another
+_HITS_MOST = 50_000  # lines; nor does one in more than these, and looking for more would take seconds
 
 
 def names(text: str) -> Set[str]:
@@ -1515,17 +1513,20 @@ def _lowered(doc: Doc) -> Tuple[str, List[int]]:
     return low, list(accumulate((len(line) + 1 for line in doc.lines), initial=0))
 
 
-def _lines_with(doc: Doc, literal: str, most: float = inf, word: bool = False) -> List[int]:
+def _lines_with(doc: Doc, literal: str, most: float = inf, rule: str = "") -> List[int]:
     """The lines that hold a lower-case literal, ascending; stops after `most`.
 
-    word: where a word or a part of an identifier starts, so that `table` is found in `FooTable`, not in `renderable`.
+    rule: what must match where the literal stands; `word`: a word or a part of an identifier starts there, so that
+    `table` is found in `FooTable`, not in `renderable`.
     """
     low, starts = _once(doc, "low", lambda: _lowered(doc))
+    match = pattern(rule).match if rule and rule != "word" else None
+    word = rule == "word" and literal[0].isalpha()
     found: List[int] = []
     at = low.find(literal)
     inner = 0
     while at >= 0 and len(found) < most and inner <= len(doc.lines):
-        if word and at and low[at - 1].isalpha() and literal[0].isalpha() and not doc.text[at].isupper():
+        if word and at and low[at - 1].isalpha() and not doc.text[at].isupper() or match and not match(doc.text, at):
             at = low.find(literal, at + 1)
             inner += 1  # more of them than lines: the literal stands inside words here
         else:
@@ -1534,36 +1535,22 @@ def _lines_with(doc: Doc, literal: str, most: float = inf, word: bool = False) -
     return found
 
 
-def _scores(doc: Doc, terms: Mapping[str, float]) -> List[float]:
-    """For each line the sum of weight × log(lines / lines with the term) over the case terms in it."""
+def _scores(doc: Doc, terms: Mapping[str, float]) -> Dict[int, float]:
+    """For each line with case terms the sum of weight × log(lines / lines with the term) over them."""
     return _once(doc, ("scores", tuple(terms.items())), lambda: _scored(doc, terms))
 
 
-def _scored(doc: Doc, terms: Mapping[str, float]) -> List[float]:
+def _scored(doc: Doc, terms: Mapping[str, float]) -> Dict[int, float]:
     """`_scores`, worked out."""
     total = len(doc.lines)
-    scores = [0.0] * total
-    common = max(20.0, total * _COMMON)
+    scores: Dict[int, float] = {}
+    common = max(20.0, min(total * _COMMON, _HITS_MOST))
     for term, weight in terms.items():
-        hits = _lines_with(doc, term, common, word=True)
+        hits = _lines_with(doc, term, common, rule="word")
         gain = weight * log2(1.1 * total / len(hits)) if 0 < len(hits) < common else 0.0
         for line in hits if gain else ():
-            scores[line] += gain
-    return [round(score, 6) for score in scores]
-
-
-def _line_names(doc: Doc) -> List[List[str]]:
-    """The different names of each line, in their order."""
-    find, sign = pattern("name").findall, pattern("name-sign").search
-    is_name: Dict[str, bool] = {}
-    table: List[List[str]] = []
-    for line in doc.lines:
-        words = dict.fromkeys(find(line[:_FAR]))
-        for word in words:
-            if word not in is_name:
-                is_name[word] = bool(sign(word))
-        table.append([word for word in words if is_name[word]])
-    return table
+            scores[line] = scores.get(line, 0.0) + gain
+    return {line: round(scores[line], 6) for line in sorted(scores)}
 
 
 # ---------------------------------------------------------------- views
@@ -1572,7 +1559,7 @@ _VIEW_RULES = (
     # words and marks that tell of trouble, in any tool; `…Error` and `…Exception` count without a word boundary before
     Rule("signal", r"(?:error|exception)s?\b|\b(?:fail(?:ed|ing|ures?|s)?|traceback|panic(?:ked)?|fatal|warn(?:ings?)?"
          r"|denied|refused|missing|cannot|killed|time(?:d )?-?out|assert(?:ion)?|expected|actual|undefined|not ok"
-         r"|no such file|segmentation fault|err!|unable to|enoent|eacces)(?![a-z])|[✖✗✘❌]|\b[0-9]+ passed\b",
+         r"|no such file|segmentation fault|err!|unable to|enoent|eacces)(?![a-z])|[✖✗✘❌]|(?<=[0-9]) passed\b",
          "java.lang.NullPointerException: x", "failover of the warned masses", re.IGNORECASE),
     Rule("passing-row", r"^\s*(?:✔|✓|√|ok\b|--- PASS|PASS\b)|\bPASSED\b|\.\.\. ok$|\b0 (?:errors?|fail)",
          "tests/test_a.py::test_error PASSED  [ 3%]", "FAILED tests/test_a.py::test_x"),
@@ -1633,7 +1620,7 @@ def _size(doc: Doc, start: int, end: int) -> int:
     return sum(min(len(text), LONG_LINE) + 1 for text in doc.lines[start:end])
 
 
-def _best(doc: Doc, scores: Sequence[float], share: float, groups: Optional[Iterable[Tuple[int, int]]] = None,
+def _best(doc: Doc, scores: Mapping[int, float], share: float, groups: Optional[Iterable[Tuple[int, int]]] = None,
           least: float = 1e-6) -> Set[int]:
     """The lines of the best-scored ranges [start, end) that together hold `share` of the text; each line by default.
 
@@ -1641,8 +1628,9 @@ def _best(doc: Doc, scores: Sequence[float], share: float, groups: Optional[Iter
     the shortest wins by itself; one of less than `least` is not taken. Ties by position.
     """
     left = share * min(len(doc.text), _SHARED_MOST)
-    ranges = groups or ((line, line + 1) for line, score in enumerate(scores) if score)
-    ranked = [(-round(sum(scores[start:end]) / (end - start) ** 0.5, 6), start, end) for start, end in ranges]
+    ranges = ((line, line + 1) for line in scores) if groups is None else groups
+    ranked = [(-round(sum(scores.get(line, 0.0) for line in range(start, end)) / (end - start) ** 0.5, 6), start, end)
+              for start, end in ranges]
     chosen: Set[int] = set()
     for score, start, end in sorted(ranked):
         size = _size(doc, start, end)
@@ -1666,10 +1654,9 @@ def _part(doc: Doc, share: float, backwards: bool = False) -> Set[int]:
 
 def _signal_lines(doc: Doc) -> List[int]:
     """The lines that tell of trouble, ascending; rows of passing tests never do."""
-    hit, passing = pattern("signal").search, pattern("passing-row").search
-    near = sorted({line for word in _SIGNAL_WORDS for line in _lines_with(doc, word)})
-    short = ((line, doc.lines[line][:_FAR]) for line in near)
-    return [line for line, text in short if hit(text) and not passing(text)]
+    passing = pattern("passing-row").search
+    told = sorted({line for word in _SIGNAL_WORDS for line in _lines_with(doc, word, rule="signal")})
+    return [line for line in told if not passing(doc.lines[line][:_FAR])]
 
 
 def outline(doc: Doc, terms: Mapping[str, float] = {}) -> Optional[View]:
@@ -1749,12 +1736,23 @@ def log(doc: Doc, terms: Mapping[str, float] = {}) -> Optional[View]:
 def _templates(doc: Doc, lines: Iterable[int]) -> List[List[int]]:
     """These lines grouped by their template (see `log`), blank ones left out."""
     thin = pattern("varying").sub
+    # any digit is as good as another there: with one digit for all, most lines of a log are the same few texts
+    texts = _once(doc, "even", lambda: _evened(doc.text).split("\n"))
+    template: Dict[str, str] = {}
     groups: Dict[str, List[int]] = {}
     for line in lines:
-        text = doc.lines[line][:300].strip()
-        if text:
-            groups.setdefault(thin("#", text), []).append(line)
+        text = texts[line][:300].strip()
+        if text not in template:
+            template[text] = thin("#", text)
+        groups.setdefault(template[text], []).append(line)
+    groups.pop("", None)
     return list(groups.values())
+
+
+def _evened(text: str) -> str:
+    """The text with a 0 for every digit (as bytes: that takes a hundredth of the time)."""
+    bare = text.encode("utf-8", "surrogatepass").translate(bytes.maketrans(b"123456789", b"0" * 9))
+    return bare.decode("utf-8", "surrogatepass")
 
 
 def sections(doc: Doc, terms: Mapping[str, float] = {}) -> Optional[View]:
@@ -1787,13 +1785,14 @@ _FAILURE_RULES = (
          r"|^---- \S.* stdout ----|^thread '[^'\n]{1,200}'.{0,40} panicked at "  # cargo test
          r"|^\s*● \S|^ ?FAIL  ?\S+\.[a-z]+|^\(fail\) |^\s*[0-9]{1,4}\) \S"  # jest, vitest, bun; mocha, rspec, phpunit
          r"|^\s*[✖✗✘×] |^\s*not ok [0-9]"  # node:test, vitest, phpunit --testdox, TAP
-         r"|<<< (?:FAILURE|ERROR)!|^\S.{0,200} > .{1,200} FAILED$"  # Maven, Gradle
-         r"|^\s*Failed \S.*\[[<0-9]|\[FAIL\]$|\*\*\*(?:Failed|Exception|Timeout|Not Run)",  # dotnet; ctest
+         r"|^\S[^>\n]{0,200} > .{1,200} FAILED$"  # Gradle
+         r"|^\s*Failed \S.*\[[<0-9]"  # dotnet
+         r"|^.{0,400}(?:<<< (?:FAILURE|ERROR)!|\[FAIL\]$|\*\*\*(?:Failed|Exc|Time|Not R))",  # Maven, xunit, ctest
          "--- FAIL: TestParse (0.00s)", "FAILED (failures=1)"),
     Rule("failure-end", r"^=+ \S.*=$|^={50,}$|^Ran [0-9]+ test|^\s*--- (?:PASS|SKIP): |^=== (?:RUN|CONT|PAUSE)"
          r"|^(?:FAIL|ok|\?)\s+\S+\s|^(?:FAIL|PASS|failures:)$|^test result: |^(?:PASS |Snapshots: )|^⎯{5,}$"
          r"|^\s*(?:Test Suites|Test Files|Tests):? |^Finished in |^(?:FAILURE|ERROR)S!|^\s*\d+ (?:pass|fail|pend)ing"
-         r"|^\s*(?:[✔✓▶] |ok [0-9]|[#ℹ] [a-z]+ [0-9])|^\[(?:INFO|WARNING)\]|^[0-9]+ tests? completed|> .{1,200} PASSED$"
+         r"|^\s*(?:[✔✓▶] |ok [0-9]|[#ℹ] [a-z]+ [0-9])|^\[(?:INFO|WARNING)\]|^[0-9]+ tests? completed|^\S[^>\n]{0,200} > .{1,200} PASSED$"
          r"|^\s*(?:Passed|Skipped) \S|^(?:Failed|Passed)! |^\s*[0-9]+/[0-9]+ Test|^\s*Start +[0-9]+:|^[0-9]+% tests",
          "test result: FAILED. 1 passed; 1 failed", "    a_test.go:3: FAIL"),
     # what is said about a whole run, by any of them
@@ -1823,8 +1822,8 @@ _TEST_TAIL = 5
 
 def failures(doc: Doc) -> List[Tuple[int, int]]:
     """The failing tests of a run as line ranges [start, end), by the grammars of _FAILURE_RULES."""
-    starts = _broken_lines(doc, "failure-start")
-    ended, lines = pattern("failure-end").search, _once(doc, "plain", lambda: _plain(doc))
+    starts = _broken_lines(doc, pattern("failure-start").match)
+    ended, lines = pattern("failure-end").match, _once(doc, "plain", lambda: _plain(doc))
     found: List[Tuple[int, int]] = []
     for start, stop in zip(starts, [*starts[1:], len(doc.lines)]):
         end = next((i for i in range(start + 1, stop) if ended(lines[i])), stop)
@@ -1838,10 +1837,10 @@ def failures(doc: Doc) -> List[Tuple[int, int]]:
     return found
 
 
-def _broken_lines(doc: Doc, rule: str) -> List[int]:
-    """The lines that a rule hits among those that hold one of _FAILURE_WORDS."""
+def _broken_lines(doc: Doc, hit: Callable[[str], object]) -> List[int]:
+    """The lines that are hit among those that hold one of _FAILURE_WORDS."""
     near = _once(doc, "broken", lambda: sorted({line for word in _FAILURE_WORDS for line in _lines_with(doc, word)}))
-    hit, lines = pattern(rule).search, _once(doc, "plain", lambda: _plain(doc))
+    lines = _once(doc, "plain", lambda: _plain(doc))
     return [line for line in near if hit(lines[line])]
 
 
@@ -1850,7 +1849,7 @@ def testlog(doc: Doc, terms: Mapping[str, float] = {}) -> Optional[View]:
 
     Library frames are folded; a failure that says what an earlier one said keeps its first line and its `E` lines.
     """
-    failed, lost = failures(doc), _broken_lines(doc, "suite-failure")
+    failed, lost = failures(doc), _broken_lines(doc, pattern("suite-failure").search)
     if not failed and not lost:
         return None
     keep = {*lost, *_summary_lines(doc), *range(3), *range(len(doc.lines) - _TEST_TAIL, len(doc.lines))}
@@ -1994,7 +1993,8 @@ def _base_build(doc: Doc, terms: Mapping[str, float]) -> Set[int]:
     paths: Set[str] = set()
     library, place = pattern("library").search, pattern("diagnostic")
     for start, end, severity, code, path in found:
-        message = place.sub("", doc.lines[start][:_FAR])
+        at = place.match(doc.lines[start])
+        message = doc.lines[start][at.end() if at else 0:_FAR]
         for key in {code, message}:
             seen[key] = seen.get(key, 0) + 1
         exact = severity == "error" and whole
@@ -2002,11 +2002,11 @@ def _base_build(doc: Doc, terms: Mapping[str, float]) -> Set[int]:
         if told and seen[message] <= _PER_CODE:
             keep.update(range(start, min(end, start + _BLOCK_LINES)))
         elif exact or path and path not in paths and len(paths) < _FILES_ONCE and not library(path):
-            keep.update((start, start if place.match(doc.lines[start]) else min(start + 1, end - 1)))  # with its `-->`
+            keep.update((start, start if at else min(start + 1, end - 1)))  # with its `-->`
         paths.add(path)
     scores = _scores(doc, terms)  # one of a rare code tells more than one of hundreds
-    rare = {start: scores[start] * log2(1 + len(found) / seen[code]) for start, _, _, code, _ in found}
-    named = _best(doc, [rare.get(line, 0.0) for line in range(len(doc.lines))], _SHARES["build"][2])
+    rare = {start: scores[start] * log2(1 + len(found) / seen[code]) for start, _, _, code, _ in found if start in scores}
+    named = _best(doc, rare, _SHARES["build"][2])
     return keep | named | _outstanding(doc).difference(*(range(start, end) for start, end, *_ in found))
 
 
@@ -2032,35 +2032,35 @@ def _diagnostics(doc: Doc) -> List[Tuple[int, int, str, str, str]]:
         indent = depth if at or said else -1
         if indent >= 0:
             code = coded(text)
-            found.append((line, line + 1, (said.lastgroup or "") if said else "error",
-                          code.group() if code else thin("#", text)[:80].strip(), at["path"] if at else ""))
+            name = code.group() if code else thin("#", text[:_WIDTH])[:80].strip()
+            found.append((line, line + 1, (said.lastgroup or "") if said else "error", name, at["path"] if at else ""))
     return found
 
 
 def _base_search(doc: Doc, terms: Mapping[str, float]) -> Set[int]:
     """The rows that the case terms choose, of equal ones those that declare something; each term's best two."""
     row, declared = pattern("match-row"), pattern("declaration").match
-    scores = list(_scores(doc, terms))
-    for line in [line for line, score in enumerate(scores) if score]:
+    scores = dict(_scores(doc, terms))
+    for line in scores:
         if declared(row.sub("", doc.lines[line][:_FAR])):
             scores[line] *= _STRUCTURE_LIFT
     keep = _best(doc, scores, _SHARES["search"][2])
     for term in terms:
-        keep.update(sorted(_lines_with(doc, term, _HITS, word=True), key=lambda line: -scores[line])[:_PER_TERM])
+        keep.update(sorted(_lines_with(doc, term, _HITS, rule="word"), key=lambda line: -scores.get(line, 0.0))[:_PER_TERM])
     return keep
 
 
 def _base_diff(doc: Doc, terms: Mapping[str, float]) -> Set[int]:
     """File and hunk headers, changed declarations, and whole hunks by their case terms and those of their file."""
     declared = pattern("declaration").match
-    scores = list(_scores(doc, terms))
+    scores = dict(_scores(doc, terms))
     keep = {i for i, text in enumerate(doc.lines) if text[:1] in ("+", "-") and declared(text[:_FAR])}
     hunks: Dict[Tuple[int, int], int] = {}  # range: first line of its file
     opened = 0
     for block in doc.blocks():
         keep.update((block.start,) if opened or hunks or keep else range(block.start + 1))
         if block.kind == "hunk":
-            scores[block.start] += scores[opened]
+            scores[block.start] = scores.get(block.start, 0.0) + scores.get(opened, 0.0)
             hunks[block.start, block.end] = opened
         else:
             opened = block.start
@@ -2115,10 +2115,13 @@ def _base_table(doc: Doc, terms: Mapping[str, float]) -> Set[int]:
     """The header, the first eight and last four rows, the rows of each column's extremes, term rows."""
     total = len(doc.lines)
     sign = max("\t;|,", key=doc.lines[0].count)
+    numeric = [column for column, cell in enumerate(doc.lines[min(1, total - 1)][:LONG_LINE].split(sign))
+               if _number(cell) is not None]
     best: Dict[Tuple[int, int], Tuple[float, int]] = {}  # (column, direction): (value × direction, row)
     for line, text in enumerate(doc.lines):
-        for column, cell in enumerate(text[:LONG_LINE].split(sign)):
-            value = _number(cell)
+        cells = text[:LONG_LINE].split(sign)
+        for column in numeric:
+            value = _number(cells[column]) if column < len(cells) else None
             for way in (1, -1) if value is not None else ():
                 if (column, way) not in best or (value or 0.0) * way > best[column, way][0]:
                     best[column, way] = ((value or 0.0) * way, line)
@@ -2181,6 +2184,8 @@ _HASH_LIFT = 0.4  # long numbers and hashes are rarely typed again
 _COMMIT_LIFT = 7.0  # but a commit's hash is, in what a commit printed
 _STRUCTURE_LIFT, _TERM_LIFT, _EARLY_LIFT = 1.6, 2.0, 1.5  # of the line: a declaration, many terms, in the first fifth
 _MARKER_COST = 8  # characters: a line that is put back splits a gap and makes one more marker
+_COVER_LINES = 400  # at either end of a text; between them only lines with many terms: others are a list of equals
+_COVER_CHARS = 8_000  # characters; with four times as many no more names that were needed were there (measured)
 _COVER_MOST = 0.35  # of the text: a full cover of a text costs 12-28 %, one of a list of equals 60-79 % for nothing
 _LONG_COST = 600  # characters that a long line costs in pieces, before the pieces of the names
 
@@ -2193,61 +2198,87 @@ def cover(doc: Doc, keep: Iterable[int], known: AbstractSet[str] = frozenset(),
     Greedy by worth per character, as long as the worth exceeds the length. price: characters that a missing name costs;
     a test's or a build's cost less, a report's more (_PRICE_OF).
     """
-    table = _once(doc, "names", lambda: _line_names(doc))
     shown = set(keep)
-    counts = Counter(name for found in table for name in found)
-    chance = _chances(doc, counts, known | {name for line in shown for name in table[line]}, terms)
     scores = _scores(doc, terms)
-    ranked = sorted(score for score in scores if score)
-    telling = ranked[len(ranked) * 4 // 5] if ranked else inf
-    structure = pattern("declaration").match
-    price *= _PRICE_OF.get(doc.shape, 1.0)
-    units: List[Tuple[int, List[str], float, int]] = []
-    for line, found in enumerate(table):
-        wanted = [name for name in found if name in chance] if line not in shown else []
-        if wanted:
-            text = doc.lines[line][: LONG_LINE + 1]
-            lift = (_STRUCTURE_LIFT if structure(text) else 1.0) * (_TERM_LIFT if scores[line] >= telling else 1.0)
-            lift *= _EARLY_LIFT if line < len(table) / 5 else 1.0
-            size = len(text) + _MARKER_COST if len(text) <= LONG_LINE else _LONG_COST
-            units.append((line, wanted, lift * price / size, size))
-    return sorted(shown.union(_priced(units, chance, _COVER_MOST * min(len(doc.text), _SHARED_MOST))))
+    ranked = sorted(scores.values())
+    telling = {line for line, score in scores.items() if score >= ranked[len(ranked) * 4 // 5]}
+    rows = sorted(telling.union(range(len(doc.lines))[:_COVER_LINES], range(len(doc.lines))[-_COVER_LINES:]))
+    counts = Counter(pattern("name").findall("\n".join([doc.lines[line][:_FAR] for line in rows])))
+    have = known | names("\n".join([doc.lines[line] for line in shown]))
+    chance = _chances(doc, counts, have, terms)
+    units = _priceable(doc, [line for line in rows if line not in shown], chance, telling,
+                       price * _PRICE_OF.get(doc.shape, 1.0))
+    return sorted(shown.union(_priced(units, chance, min(_COVER_CHARS, _COVER_MOST * len(doc.text)))))
+
+
+# a line to put back, its new names, their worth per character, its size
+_Unit = Tuple[int, Tuple[str, ...], float, int]
+
+
+def _priceable(doc: Doc, rows: Iterable[int], chance: Mapping[str, float], telling: AbstractSet[int],
+               price: float) -> List[_Unit]:
+    """Those of these lines whose names could be worth their characters; of equal ones the best."""
+    find, structure = pattern("name").findall, pattern("declaration").match
+    early = len(doc.lines) / 5
+    units: Dict[Tuple[str, ...], _Unit] = {}
+    for line in rows:
+        text = doc.lines[line]
+        wanted = [name for name in find(text, 0, _FAR) if name in chance]
+        if not wanted:
+            continue
+        key = tuple(wanted if len(wanted) == 1 else dict.fromkeys(wanted))
+        size = len(text) + _MARKER_COST if len(text) <= LONG_LINE else _LONG_COST
+        worth = price / size * (_EARLY_LIFT if line < early else 1.0)
+        worth *= _TERM_LIFT if line in telling else 1.0
+        if worth * _STRUCTURE_LIFT * sum([chance[name] for name in key]) > 1:
+            worth *= _STRUCTURE_LIFT if structure(text, 0, LONG_LINE) else 1.0
+            if key not in units or units[key][2] < worth:
+                units[key] = line, key, worth, size
+    return list(units.values())
 
 
 def _chances(doc: Doc, counts: Mapping[str, int], have: AbstractSet[str],
              terms: Mapping[str, float]) -> Dict[str, float]:
-    """P(used) of each name that is not in `have`."""
-    part, hashed = pattern("name-part").findall, pattern("hash-like").match
-    rate = _USED.get(doc.shape, _USED_ELSE)
+    """P(used) of each identifier that is not in `have`."""
+    named, part, hashed = pattern("name-sign").search, pattern("name-part").findall, pattern("hash-like").match
     number = _COMMIT_LIFT if "git commit" in doc.command else _HASH_LIFT
+    rates = [_USED.get(doc.shape, _USED_ELSE) * lift for lift in _SEEN_LIFT]
+    told: Dict[str, bool] = {}  # whether a part of a name is a word of the case
     found: Dict[str, float] = {}
-    for name in counts:
-        if name not in have:
-            shared = any(_stem(word.lower()) in terms for word in part(name) if len(word) > 3)
-            lift = _SEEN_LIFT[min(counts[name], len(_SEEN_LIFT) - 1)] * (_SHARED_LIFT if shared else _STRANGE_LIFT)
-            found[name] = rate * lift * (number if hashed(name) else 1.0)
+    for name, count in counts.items():
+        if name not in have and named(name):
+            shared = False
+            for word in part(name):
+                if word not in told:
+                    told[word] = len(word) > 3 and _stem(word.lower()) in terms
+                shared = shared or told[word]
+            lift = (_SHARED_LIFT if shared else _STRANGE_LIFT) * (number if hashed(name) else 1.0)
+            found[name] = lift * rates[min(count, len(rates) - 1)]
     return found
 
 
-def _priced(units: Sequence[Tuple[int, List[str], float, int]], chance: Dict[str, float], left: float) -> List[int]:
-    """The units (id, names, worth of a name per character, size) worth more than their characters, the best first.
+def _priced(units: Sequence[_Unit], chance: Dict[str, float], left: float) -> List[int]:
+    """The lines of units that are worth more than their characters, the best first.
 
     `left`: characters that they may have together. Worth only falls while names get covered, so a heap with late
     re-evaluation is exact. `chance` is used up.
     """
-    heap = [(-inf, number) for number in range(len(units))]
+    heap = [(-round(sum([chance[name] for name in names]) * worth, 9), at)
+            for at, (_, names, worth, _) in enumerate(units)]
+    heap.sort()
+    least = min((size for *_, size in units), default=0)
     chosen: List[int] = []
-    while heap:
-        value, number = heappop(heap)
-        unit, found, worth, size = units[number]
-        now = -round(sum(chance.get(name, 0.0) for name in found) * worth, 9)
-        if now == value and size <= left:
+    while heap and left >= least:
+        value, at = heappop(heap)
+        line, names, worth, size = units[at]
+        now = -round(sum([chance.get(name, 0.0) for name in names]) * worth, 9)
+        if now == value < -1 and size <= left:
             left -= size
-            chosen.append(unit)
-            for name in found:
+            chosen.append(line)
+            for name in names:
                 chance.pop(name, None)
         elif now < -1 and now != value:
-            heappush(heap, (now, number))
+            heappush(heap, (now, at))
     return chosen
 
 
