@@ -680,7 +680,7 @@ def test_blocks_of_code_with_printed_numbers(sentence: str) -> None:
 def test_an_outline_shows_signatures_decorators_and_constants_and_nothing_local() -> None:
     doc = views.read(PY_TEXT, "read", {"path": "a.py"})
     assert [doc.lines[line] for line in views.signatures(doc)] == [
-        "TABLE = {", "@decorator(", "async def load(", "    x,", '    y="):",', "):", "    def inner():", "class Store:",
+        "TABLE = {", "# leads", "@decorator(", "async def load(", "    x,", '    y="):",', "):", "    def inner():", "class Store:",
         "    @property", "    def size(self): return 1"]
     doc = views.read("function f(\n" + "  a,\n" * 20 + ") {\n  const x = 1;\n  // note\n  print(x);\n}\n", "read", {"path": "a.js"})
     assert views.signatures(doc) == [0, 1, 2, 3, 4, 5]
