@@ -677,6 +677,16 @@ def test_blocks_of_code_with_printed_numbers(sentence: str) -> None:
     assert _block_names(views.read(numbered, "bash", {"command": f"cat -n {path}"})) == want
 
 
+@pytest.mark.parametrize("name", ["jevlens.py", "views_regex.py", "history.py"])
+def test_every_function_and_class_that_python_sees_is_a_block_of_that_name_and_extent(name: str) -> None:
+    text = (pathlib.Path(views.__file__).parent / name).read_text("utf-8")
+    found = views.read(text, "read", {"path": name}).blocks()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            assert any(block.name.split(".")[-1] == node.name and block.start < node.lineno <= block.end
+                       and abs(block.end - (node.end_lineno or 0)) <= 2 for block in found), (node.name, node.lineno)
+
+
 def test_an_outline_shows_signatures_decorators_and_constants_and_nothing_local() -> None:
     doc = views.read(PY_TEXT, "read", {"path": "a.py"})
     assert [doc.lines[line] for line in views.signatures(doc)] == [

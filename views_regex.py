@@ -1142,7 +1142,8 @@ def _declaration_at(
         local = found["constant"] is not None and inside != "class" and (kind == "constant" or not opened)
         statement = row.family == "sql" and levels[at] > 0
         body = at + 1 if kind == "constant" else body
-        return None if local or statement or text.endswith(",") else (name, kind, body)
+        item = text.endswith(",") and text.count("(") <= text.count(")")  # of a list or literal, no open signature
+        return None if local or statement or item else (name, kind, body)
     script = language in ("js", "bash")
     callers = not script and inside == "function" and lines[at][0].isspace()  # no method inside a function
     if not row.methods or "(" not in text or callers or pattern("control-word").match(text):
