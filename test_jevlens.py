@@ -3992,8 +3992,8 @@ MASKED: Dict[str, Tuple[Tuple[str, ...], Tuple[str, ...]]] = {
                   'if password == "hunter2":', "<password>hunter2</password>", "?password=hunter2&x=1",
                   "tool --password hunter2 run", "tool --api-key abc123", "AccountKey=abc123==",
                   '"{\\"password\\": \\"hunter2\\"}"', "client_secret=abcdef"),
-                 ("tool --passwordless run", "--token", "password = get_password()", "password: os.environ['X']", "password: ", "the secret of success",
-                  "max_tokens=4096", "key = value", "passwords are kept")),
+                 ("tool --passwordless run", "--token", "password = get_password()", "password: os.environ['X']",
+                  "password: ", "the secret of success", "max_tokens=4096", "key = value", "passwords are kept")),
 }
 
 
