@@ -40,6 +40,7 @@ import collections
 import contextlib
 import json
 import re
+import shlex
 import threading
 import time
 from array import array
@@ -71,7 +72,15 @@ class JevlensError(Exception):
 
 def _setting(default: Any, env: str, low: float = 0.0, high: float = 1.0, words: Tuple[str, ...] = ()) -> Any:
     """A field of Settings: its environment name, its bounds (numbers) or its allowed words."""
-    return field(default=default, metadata={"env": "JEV_LENS_" + env, "low": low, "high": high, "words": words})
+    def _value(raw: Any) -> Any:
+        if isinstance(default, bool):
+            return {"1": True, "0": False}[str(int(raw))]
+        if isinstance(default, str):
+            return words[words.index(raw)] if words else str(raw)
+        if not low <= float(raw) <= high:
+            raise ValueError
+        return type(default)(float(raw))
+    return field(default=default, metadata={"env": "JEV_LENS_" + env, "value": _value})
 
 
 @dataclass(frozen=True)
@@ -104,7 +113,6 @@ class Settings:
     log: bool = _setting(True, "LOG")
     keep_days: float = _setting(90.0, "KEEP_DAYS", 0, 36_500)
     data_dir: str = _setting("", "DATA_DIR")
-    hook_timeout_ms: int = _setting(30_000, "HOOK_TIMEOUT_MS", 100, 600_000)
     exclude: str = _setting("", "EXCLUDE")  # tool names and path globs, comma-separated: never shortened
     variant: str = _setting("", "VARIANT")
     prompts: Mapping[str, Any] = field(default_factory=dict)
@@ -113,39 +121,28 @@ class Settings:
     @classmethod
     def load(cls, environ: Mapping[str, str], warn: Callable[[str], object] = lambda line: None) -> "Settings":
         """Settings from an environment; what is not a value of its setting stays at the default and is reported."""
-        names = {item.name: item.metadata["env"] for item in fields(cls) if item.metadata}
-        values = _valid(cls, {name: environ[env] for name, env in names.items() if environ.get(env)}, warn)
+        values = _valid({item.name: environ.get(item.metadata.get("env", "")) or None for item in fields(cls)}, warn)
         if values.get("variant"):
             try:
                 with open(values["variant"], encoding="utf-8") as file:
                     data = json.load(file)
                 data = data.get("variant", data)
-                values.update(_valid(cls, dict(data.get("config", {})), warn))
+                values.update(_valid(dict(data.get("config", {})), warn))
                 values.update({part: dict(data[part]) for part in ("prompts", "views") if part in data})
             except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
                 warn(f"jevlens: JEV_LENS_VARIANT: ignored, {type(error).__name__}")
         return cls(**values)
 
 
-def _valid(cls: Any, raw: Mapping[str, Any], warn: Callable[[str], object]) -> Dict[str, Any]:
+def _valid(raw: Mapping[str, Any], warn: Callable[[str], object]) -> Dict[str, Any]:
     """The raw values by field name that are of their setting's type and within its bounds; the others are reported."""
     values: Dict[str, Any] = {}
-    for item in fields(cls):
-        if not item.metadata or item.name not in raw:
-            continue
-        value, rule = raw[item.name], item.metadata
-        default: Any = item.default
-        try:
-            if isinstance(default, bool):
-                values[item.name] = value if isinstance(value, bool) else {"1": True, "0": False}[str(value)]
-            elif isinstance(default, str):
-                values[item.name] = rule["words"][rule["words"].index(value)] if rule["words"] else str(value)
-            elif rule["low"] <= float(value) <= rule["high"]:
-                values[item.name] = type(default)(float(value))
-            else:
-                raise ValueError
-        except (KeyError, TypeError, ValueError):
-            warn(f"jevlens: {rule['env']}: not a value of this setting, using {default!r}")
+    for item in fields(Settings):
+        if item.metadata and raw.get(item.name) is not None:
+            try:
+                values[item.name] = item.metadata["value"](raw[item.name])
+            except (KeyError, TypeError, ValueError):
+                warn(f"jevlens: {item.metadata['env']}: not a value of this setting, using {item.default!r}")
     return values
 
 
@@ -157,32 +154,26 @@ def tokens(text: str) -> int:
 # ---------------------------------------------------------------- cases: tools, arguments, what is known
 
 # Names that the known hosts give to the six canonical tools, compared in lower case.
-TOOL_NAMES: Dict[str, str] = {
-    name: tool
-    for tool, names in {
-        "bash": "bash shell exec_command execute_bash run_shell_command run_command terminal local_shell "
-                "run_in_terminal powershell execute_command shell_command bash_command",
-        "read": "read view open read_file readfile view_file viewcode cat read_many_files open_file",
-        "grep": "grep search rg grep_search search_files search_file_content ripgrep find_in_files",
-        "find": "find glob find_files glob_search file_search search_file find_file",
-        "ls": "ls list list_dir list_directory list_files",
-        "edit": "edit multiedit apply_patch str_replace replace edit_file search_replace notebookedit insert patch",
-        "write": "write create create_file write_file write_to_file",
-    }.items()
-    for name in names.split()
+TOOL_NAMES = {
+    "bash": "bash shell exec_command execute_bash run_shell_command run_command terminal local_shell run_in_terminal "
+            "powershell execute_command shell_command bash_command",
+    "read": "read view open read_file readfile view_file viewcode cat read_many_files open_file",
+    "grep": "grep search rg grep_search search_files search_file_content ripgrep find_in_files",
+    "find": "find glob find_files glob_search file_search search_file find_file",
+    "ls": "ls list list_dir list_directory list_files",
+    "edit": "edit multiedit apply_patch str_replace replace edit_file search_replace notebookedit insert patch",
+    "write": "write create create_file write_file write_to_file",
 }
 # one tool for all; its argument `command` says what
 EDITORS = ("str_replace_editor", "str_replace_based_edit_tool", "file_editor", "editor")
+# Names that they give to the canonical arguments; the first that is given counts.
 ARG_NAMES = {
-    "path": ("path", "file_path", "filePath", "filename", "file", "target_file", "relative_workspace_path",
-             "absolute_path", "AbsolutePath", "dir_path"),
-    "command": ("command", "cmd", "CommandLine", "script"),
-    "pattern": ("pattern", "query", "regex", "search"),
-    "old": ("old", "old_str", "old_string", "oldText", "oldString"),
-    "new": ("new", "new_str", "new_string", "newText", "newString"),
-    "content": ("content", "file_text", "contents"),
-    "patch": ("patch", "input", "diff"),
-    "offset": ("offset", "start_line", "startLine", "line_start"),
+    "path": "path file_path filePath filename file target_file relative_workspace_path absolute_path AbsolutePath "
+            "dir_path",
+    "command": "command cmd CommandLine script", "pattern": "pattern query regex search",
+    "old": "old old_str old_string oldText oldString", "new": "new new_str new_string newText newString",
+    "content": "content file_text contents", "patch": "patch input diff",
+    "offset": "offset start_line startLine line_start", "end_line": "end_line endLine line_end",
 }
 
 
@@ -196,22 +187,19 @@ def canonical(tool: str, args: Optional[Mapping[str, Any]]) -> Tuple[str, Dict[s
     name = str(tool or "").lower()
     if name in EDITORS:
         name = {"view": "read", "create": "write"}.get(str(found.pop("command", "")), "edit")
-    name = TOOL_NAMES.get(name, str(tool or ""))
-    for key, others in ARG_NAMES.items():
-        if found.get(key) is None:
-            value = next((found[other] for other in others if found.get(other) is not None), None)
-            if value is not None:
-                found[key] = value
-    if isinstance(found.get("command"), (list, tuple)):
-        import shlex
-        words = [str(word) for word in found["command"]]
+    name = next((ours for ours, names in TOOL_NAMES.items() if name in names.split()), str(tool or ""))
+    for key, names in ARG_NAMES.items():
+        given = [found[other] for other in names.split() if found.get(other) is not None]
+        found.update({key: given[0]} if given else {})
+    command, span = found.get("command"), found.get("view_range")
+    if isinstance(command, (list, tuple)):
+        words = [str(word) for word in command]
         found["command"] = words[-1] if len(words) == 3 and words[1] in ("-c", "-lc") else shlex.join(words)
-    span = found.get("view_range")
-    if isinstance(span, (list, tuple)) and len(span) == 2 and all(isinstance(n, int) for n in span):
-        found["offset"], found["limit"] = span[0], (span[1] - span[0] + 1 if span[1] >= span[0] else None)
-    last = next((found[key] for key in ("end_line", "endLine", "line_end") if isinstance(found.get(key), int)), None)
-    if last is not None and isinstance(found.get("offset"), int) and not found.get("limit"):
-        found["limit"] = max(1, last - found["offset"] + 1)
+    if isinstance(span, (list, tuple)) and len(span) == 2:
+        found["offset"], found["end_line"] = span
+    first, last = found.get("offset"), found.get("end_line")
+    if isinstance(first, int) and isinstance(last, int) and not found.get("limit"):
+        found["limit"] = last - first + 1 if last >= first else None
     return name, found
 
 
@@ -320,13 +308,10 @@ class Session:
     def __init__(self) -> None:
         self.results = self.messages = self.edits = self.reads = 0
         self.last_was_read = self.line_edits = False
-        self.edited: "collections.Counter[str]" = collections.Counter()
-        self.shown: "collections.Counter[str]" = collections.Counter()
-        self.hits: Dict[str, Set[int]] = collections.defaultdict(set)
-        self.searched: Set[str] = set()
-        self.names: Set[str] = set()
-        self.touched: Dict[str, Set[str]] = collections.defaultdict(set)
-        self.errors: Set[str] = set()
+        self.edited, self.shown = collections.Counter[str](), collections.Counter[str]()
+        self.hits = collections.defaultdict[str, Set[int]](set)
+        self.touched = collections.defaultdict[str, Set[str]](set)
+        self.searched, self.names, self.errors = set[str](), set[str](), set[str]()
         self.recent: List[Set[str]] = []
         self.memory = Memory()
         self._heard = ("", "", "")
@@ -387,9 +372,8 @@ LABEL = 48  # characters of a command that name an earlier result in a marker: e
 
 def _label(case: Case) -> str:
     """How a marker names this result: `read views.py`, `bash go test ./...`."""
-    args = case.args
-    what = os.path.basename(case.doc.path) or args.get("command") or args.get("pattern") or args.get("path") or ""
-    what = " ".join(str(what).split())
+    asked = filter(None, map(case.args.get, ("command", "pattern", "path")))
+    what = " ".join(str(os.path.basename(case.doc.path) or next(asked, "")).split())
     return f"{case.tool or 'result'} {what if len(what) <= LABEL else what[:LABEL - 1] + '…'}".strip()
 
 
@@ -423,26 +407,25 @@ def decide(kind: str, choice: Choice, offered: Sequence[str], settings: Settings
     offered: names of the candidate views, without `full`; blocks: how many blocks could be put back. Bounds are
     strict: a probability equal to its threshold does not force the full text.
     """
-    whole = settings.command_needs_full_above if kind == "command" else settings.needs_full_above
-    if kind == "code":
-        whole = min(settings.needs_full_above, settings.code_needs_full_above)
-    needed = not round(choice.needs_full, 6) <= whole  # so that what is not a number means full
-    if kind == "command" and settings.command_policy == "sections" and "sections" in offered:
-        if choice.view == "full" and not needed:
-            return Decision("sections", "sections-policy")
-    if kind == "code" and settings.code_policy == "outline" and "outline" in offered:
-        return Decision("outline", "outline-policy") if blocks >= 2 else Decision("full", "no-blocks")
-    if needed:
-        return Decision("full", "needs-full")
-    if kind == "code" and choice.view == "focus" and "outline" in offered:
-        return Decision("outline", "focus-to-outline")
-    if not round(choice.p.get("full", 0.0), 6) <= settings.full_mass_above:
-        return Decision("full", "full-mass")
-    if settings.min_confidence and choice.confidence < settings.min_confidence:
-        return Decision("full", "low-confidence")
-    if choice.view in offered:
-        return Decision(choice.view, "chosen")
-    return Decision("full", "chose-full" if choice.view == "full" else "not-offered")
+    code, view, outline = kind == "code", choice.view, "outline" in offered
+    limit = settings.command_needs_full_above if kind == "command" else settings.needs_full_above
+    # so that what is not a number means full
+    needed = not round(choice.needs_full, 6) <= (min(limit, settings.code_needs_full_above) if code else limit)
+    heavy = not round(choice.p.get("full", 0.0), 6) <= settings.full_mass_above
+    sections = kind == "command" and settings.command_policy == "sections" and "sections" in offered
+    by_outline = code and settings.code_policy == "outline" and outline
+    rows = (
+        (sections and view == "full" and not needed, "sections", "sections-policy"),
+        (by_outline and blocks >= 2, "outline", "outline-policy"),
+        (by_outline, "full", "no-blocks"),
+        (needed, "full", "needs-full"),
+        (code and view == "focus" and outline, "outline", "focus-to-outline"),
+        (heavy, "full", "full-mass"),
+        (choice.confidence < settings.min_confidence, "full", "low-confidence"),
+        (view in offered, view, "chosen"),
+        (view == "full", "full", "chose-full"),
+    )
+    return next((Decision(sent, reason) for holds, sent, reason in rows if holds), Decision("full", "not-offered"))
 
 
 # ---------------------------------------------------------------- judges: local
@@ -2294,7 +2277,6 @@ def cmd_hook(args: Any) -> int:
 
 def host_config(host: str) -> dict[str, Any]:
     """The settings to paste for a host, with this interpreter and this file."""
-    import shlex
     words = [sys.executable, "-E", "-s", os.path.abspath(__file__)]
     line = " ".join(map(shlex.quote, words))
     entry: dict[str, Any] = {"type": "command", "command": line + " hook", "timeout": 15}
@@ -2483,7 +2465,6 @@ def cmd_see(args: Any) -> None:
 
 def cmd_run(args: Any) -> int:
     """Run a command and print views of its output; the exit status is the command's."""
-    import shlex
     import signal
     import subprocess
     command = args.words[1:] if args.words[:1] == ["--"] else args.words
