@@ -26,7 +26,7 @@ import time
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any, Dict, FrozenSet, List, NamedTuple, Optional, Set, Tuple, TypeVar
+from typing import Any, Dict, FrozenSet, List, NamedTuple, Optional, Tuple, TypeVar
 
 __all__ = [
     "Bundle", "Evidence", "ExtractiveHistory", "HistoryError", "Index", "Ledger", "Range", "Session", "SessionError",
@@ -173,7 +173,8 @@ FORMATS: Dict[str, Tuple[str, str, str, Tuple[str, ...]]] = {
     "codex": ("", "payload", "type=session_meta|response_item|event_msg", (
         "type=message role=assistant: said content", "type=message role=user: user content",
         "type=function_call|custom_tool_call|local_shell_call: call call_id name|type arguments|input|action",
-        "_.type=compacted: user message _", "type=function_call_output|custom_tool_call_output: result call_id output")),
+        "type=function_call_output|custom_tool_call_output: result call_id output",
+        "_.type=compacted: user message _")),
     "pi": ("", "message.content", "type=session cwd", (
         "type=compaction: user summary type", "type=text _.message.role=user: user text",
         "message.role=toolResult: result message.toolCallId message.content message.isError",
@@ -232,17 +233,16 @@ def read_session(path: str) -> List[Session]:
     values = _values(path)
     records = [value for value in values if isinstance(value, dict)]
     name = os.path.basename(os.path.abspath(path))
-    documents = [([kind for kind, row in FORMATS.items() if row[0] and isinstance(record.get(row[0]), list)], record, n)
-                 for n, record in enumerate(records, 1)]
-    found = [_read(kinds[0], record, f"{name}#{n}") for kinds, record, n in documents if kinds]
     for kind, (key, _, tell, _) in FORMATS.items():
+        documents = [(n, each) for n, each in enumerate(records, 1) if key and isinstance(each.get(key), list)]
+        found = [_read(kind, each, f"{name}#{n}") for n, each in documents]
         if tell and not found and any(holds(record, tell) for record in records[:50]):
             chosen = branch(records) if kind == "pi" else records
             found = [_read(kind, {key: chosen}, name)]
             found[0].skipped += len(values) - len(chosen)
-    if not found:
-        raise SessionError(f"{path}: no format of a recorded session that we know")
-    return found
+        if found:
+            return found
+    raise SessionError(f"{path}: no format of a recorded session that we know")
 
 
 def _values(path: str) -> list[Any]:
@@ -1094,7 +1094,7 @@ def _project(entries: Iterable[Entry], edits: Iterable[Mapping[str, Any]]) -> li
 
 
 def _text(entry: Entry) -> str:
-    return flat(entry.get("content") or "")
+    return flat(entry.get("content"))
 
 
 def _others(entry: Entry) -> int:
@@ -1154,10 +1154,8 @@ def _steers(seen: Sequence[Entry], at: int) -> bool:
     """Whether a user message came while the agent worked: before it stands a result, or a call that was neither aborted
     nor failed. (After an aborted tool that had a result it looks the same, and counts as such.)"""
     before = next((seen[i] for i in range(at - 1, -1, -1) if seen[i].get("role") not in ("", "custom")), {})
-    return before.get("role") == "tool" or bool(before.get("calls")) and before.get("stop_reason") not in _BROKEN
-
-
-_BROKEN = ("aborted", "error")
+    return before.get("role") == "tool" or bool(before.get("calls")) and before.get("stop_reason") not in (
+        "aborted", "error")
 
 
 def _said(entry: Entry) -> str:
@@ -1184,11 +1182,6 @@ def _calls(span: Iterable[Entry]) -> tuple[dict[str, Call], int]:
             for turn, entry in enumerate(agent) for call in entry.get("calls") or ()}, len(agent)
 
 
-def _all_runs(seen: Sequence[Entry]) -> Run:
-    """Everything as one run: a rule needs no question to judge by."""
-    return Run(-1, "", "", [], *_calls(seen))
-
-
 def _earlier(before: Sequence[Entry], count: int) -> dict[str, Any]:
     """The conversation before a run: the last summary, the first request if not among the last exchanges, and those."""
     talks: list[list[str]] = []
@@ -1213,10 +1206,9 @@ def _outputs(raw: Sequence[Entry], seen: Sequence[Entry], run: Run, s: SimpleNam
         skip = text.startswith(MARK) or text != _text(raw[at]) or _others(entry) or call.tool in s.exclude_tools
         long = len(text) >= max(1, s.small_result_min_chars or s.min_result_chars)
         if entry.get("role") == "tool" and long and not skip and (s.distill_errors or not failed):
-            item = Item("large", at, entry["id"], call, text, failed, len(text), _superseded(call, keyed), {}, [])
-            small = len(text) < s.min_result_chars
-            kept = not small or len(_stub(item)) < len(text)
-            out += [item._replace(kind="small" if small else "large")] if kept else []
+            kind = "small" if len(text) < s.min_result_chars else "large"
+            item = Item(kind, at, entry["id"], call, text, failed, len(text), _superseded(call, keyed), {}, [])
+            out += [item] if kind == "large" or len(_stub(item)) < len(text) else []
     return out
 
 
@@ -1273,9 +1265,7 @@ def _grep_groups(lines: Sequence[str]) -> list[tuple[int, int, tuple[str, ...]]]
     counted = sum(bool(line.strip()) and line != "--" for line in lines)
     if counted < 3 or len(set(found) - {("", 0)}) < 0.6 * counted:
         return []
-    paths: list[str] = []
-    for path, _ in found:
-        paths.append(path or "".join(paths[-1:]))
+    paths: list[str] = list(itertools.accumulate([path for path, _ in found], lambda last, path: path or last))
     parts = [list(part) for _, part in itertools.groupby(range(len(lines)), key=paths.__getitem__)]
     return [(part[0], part[-1] + 1, tuple(filter(None, [paths[part[0]]]))) for part in parts]
 
@@ -1327,8 +1317,11 @@ def _batches(items: Iterable[T], cost: Callable[[T], int], s: SimpleNamespace) -
 # measured. Focus: "a few pieces, led by this one" (of "no single piece would do", `whole` took 0.73). History:
 # "ongoing task … even if the current question is about something else" (the only wording that lifted what earlier
 # work needs over 0.6). Running: "still need to finish" (asking whether it was acted on dropped the files in use).
-_GONE = "Lines that are out of date, or that the agent has already acted on and moved past, are not needed."
-_NAME = " (then name the most important one), or nothing any more?"
+_ASK = {
+    "still": "To finish `user_question`, will the agent still need",
+    "gone": " Lines that are out of date, or that the agent has already acted on and moved past, are not needed.",
+    "lead": " (then name the most important one), or nothing any more?",
+    "old": " An item that is marked superseded is out of date and therefore not needed."}
 _WORDS = {
     "work": ("An agent has answered `user_question` with `final_answer`.", "An agent still works on `user_question`."),
     "chunks": (" `chunks` is one tool output in pieces. Only kept pieces stay visible; the rest can be fetched.",
@@ -1337,21 +1330,19 @@ _WORDS = {
                 " `earlier_conversation` is the conversation before this task."),
     "status": ("The call failed; if `final_answer` got past that, details are usually not needed.", "The call failed."),
     "keep_whole": ("Is everything in {it} still needed: would dropping any piece lose evidence for `final_answer`, or"
-                   " information for a likely follow-up{ongoing}?",
-                   "Will the agent still need everything in {it} to finish `user_question`? " + _GONE),
-    "focus": ("Do `final_answer` and a likely follow-up{ongoing} draw on most of {it}, on a few pieces" + _NAME,
-              "To finish `user_question`, will the agent still need most of {it}, a few pieces" + _NAME + " " + _GONE),
+                   " information for a likely follow-up{ongoing}?", "{still} everything in {it}?{gone}"),
+    "focus": ("Do `final_answer` and a likely follow-up{ongoing} draw on most of {it}, on a few pieces{lead}",
+              "{still} most of {it}, a few pieces{lead}{gone}"),
     "chunk": ("Is there a line in `{label}` that supports `final_answer`, or that {next}?",
-              "To finish `user_question`, will the agent still need the lines in `{label}`? " + _GONE),
+              "{still} the lines in `{label}`?{gone}"),
+    "item": ("Does `{label}` contain anything that `final_answer` relies on or a likely follow-up needs?{old}",
+             "{still} the output in `{label}`?{old}"),
     "items": (" `items` are outputs of its tool calls.", " `items` are outputs of its earlier tool calls."),
-    "item": ("Does `{label}` contain anything that `final_answer` relies on or a likely follow-up needs?",
-             "To finish `user_question`, will the agent still need the output in `{label}`?"),
     "exchanges": (" `exchanges` are earlier, finished parts of a long session; one that is unrelated to the current"
                   " work, `user_question`, is replaced by a note, and its details disappear.",) * 2,
     "exchange": ("Is `{label}` still relevant to the current work (`user_question` and what the agent does for it): may"
                  " the agent need its details, the same files, task, decisions or facts?",) * 2,
 }
-_OUTDATED = " An item that is marked superseded is out of date and therefore not needed."
 _NEXT = ("the user's next question would probably draw on", "the user's ongoing task in `earlier_conversation` will"
          " need, even if the current question is about something else")
 _FOCUS = {"whole": "Most of it is needed; many pieces are used.", "none": "Nothing in it is needed."}
@@ -1359,7 +1350,7 @@ _FOCUS = {"whole": "Most of it is needed; many pieces are used.", "none": "Nothi
 
 def _words(work: Work, name: str, **fill: str) -> str:
     ongoing = ", or for the ongoing work in `earlier_conversation`" * bool(work.earlier)
-    return _WORDS[name][work.mid].format(next=_NEXT[bool(work.earlier)], ongoing=ongoing, **fill)
+    return _WORDS[name][work.mid].format(**_ASK, next=_NEXT[bool(work.earlier)], ongoing=ongoing, **fill)
 
 
 def _noul(text: str, yes: str = "Yes, keep it.", no: str = "No, it is noise.") -> dict[str, Any]:
@@ -1368,12 +1359,13 @@ def _noul(text: str, yes: str = "Yes, keep it.", no: str = "No, it is noise.") -
 
 def _stated(work: Work, situation: str, tail: bool = False) -> dict[str, Any]:
     """The first fields of every state; of earlier notes only the end where an output is judged alone."""
-    older, run, most = "\n\n".join(work.run.notes), work.run, 2000
+    run, older, most = work.run, "\n\n".join(work.run.notes), 2000
     cut = "[…]\n" + older[4 - most:] if tail and len(older) > most else clip(older, most)
-    last = {"agent_progress": _given({"latest_note": clip(run.answer, most), "earlier_notes": cut})}
-    return {"situation": _words(work, "work") + situation, **_given({"earlier_conversation": work.earlier}),
-            "user_question": clip(run.question, 4000),
-            **(_given(last) if work.mid else {"final_answer": clip(run.answer, 6000)})}
+    progress = _given({"latest_note": clip(run.answer, most), "earlier_notes": cut})
+    state = {"situation": _words(work, "work") + situation, "earlier_conversation": work.earlier or None,
+             "user_question": clip(run.question, 4000), "agent_progress": work.mid and progress or None,
+             "final_answer": None if work.mid else clip(run.answer, 6000)}
+    return {name: value for name, value in state.items() if value is not None}
 
 
 def segment_request(work: Work, item: Item, chunks: Sequence[Chunk], part: int = 1, parts: int = 1) -> tuple[Any, Any]:
@@ -1391,18 +1383,20 @@ def segment_request(work: Work, item: Item, chunks: Sequence[Chunk], part: int =
     led = dict.fromkeys(state["chunks"], "A few pieces are needed, and this is the most important one.")
     whole = _noul(_words(work, "keep_whole", it=it), "All of it has to stay.", "Some pieces are noise.")
     focus = {"type": "choice", "instructions": _words(work, "focus", it=it), "criteria": {**_FOCUS, **led}}
-    needed = {label: _noul(_words(work, "chunk", label=label)) for label in led}
-    return state, {"keep_whole": whole, "focus": focus, **needed}
+    return state, {"keep_whole": whole, "focus": focus, **_nouls(work, "chunk", led)}
 
 
 def items_request(work: Work, items: Sequence[Item]) -> tuple[Any, Any]:
     """State and questions about several small outputs, or several old exchanges, numbered from 1 in each request."""
-    name, more = ("exchange", "") if items[0].kind == "exchange" else ("item", _OUTDATED)
+    name = _WHOLE[items[0].kind][0]
     shown = {f"{name}_{number}": item.state or _given({
         "tool": _label(item.call), "status": "failed" * item.failed, "superseded": item.hint,
         "output": clip(item.text, 4000)}) for number, item in enumerate(items, 1)}
-    state = {**_stated(work, _words(work, name + "s")), name + "s": shown}
-    return state, {label: _noul(_words(work, name, label=label) + more) for label in shown}
+    return {**_stated(work, _words(work, name + "s")), name + "s": shown}, _nouls(work, name, shown)
+
+
+def _nouls(work: Work, name: str, labels: Iterable[str]) -> dict[str, Any]:
+    return {label: _noul(_words(work, name, label=label)) for label in labels}
 
 
 def interpret(answers: Any, labels: Sequence[str], s: SimpleNamespace, mid: bool = False) -> Verdict:
@@ -1497,13 +1491,16 @@ def _decide(item: Item, asked: Sequence[tuple[Sequence[Chunk], Any]], work: Work
 def _whole_items(items: Sequence[Item], answers: Any, s: SimpleNamespace) -> Iterator[Done]:
     """What becomes of small outputs or exchanges that shared one request; without an answer they stay."""
     failed = "timeout" if answers is None else "no-answer" if isinstance(answers, Mapping) else "error"
-    small = ("item", s.small_keep_threshold, ("needed", "not-needed"))
     for number, item in enumerate(items, 1):
-        old = ("exchange", s.exchange_omit_threshold, ("relevant", "unrelated"))
-        name, bar, words = old if item.kind == "exchange" else small
+        name, bar, *words = _WHOLE[item.kind]
         p = _share(answers.get(f"{name}_{number}")) if failed == "no-answer" else None
-        gone = p is not None and p < bar
+        gone = p is not None and p < getattr(s, bar)
         yield Done(item, _stub(item) if gone else None, failed if p is None else words[gone], {"jev": [p]})
+
+
+# kind of an item: its name in requests, the setting below which it goes, the reasons to keep it and to leave it out
+_WHOLE = {"small": ("item", "small_keep_threshold", "needed", "not-needed"),
+          "exchange": ("exchange", "exchange_omit_threshold", "relevant", "unrelated")}
 
 
 def _ask_all(requests: Sequence[Any], ask: Ask, s: SimpleNamespace, clock: Callable[[], float] = time.monotonic,
@@ -1607,25 +1604,22 @@ def _exchanges(raw: Sequence[Entry], seen: Sequence[Entry], start: int, s: Simpl
 def _judge(items: Sequence[Item], work: Work, ask: Ask, clock: Callable[[], float],
            stop: Callable[[], bool]) -> tuple[list[Done], dict[str, Any]]:
     """All kinds of items in one round of requests: what was decided, and what the asking cost."""
-    s, kinds, jobs = work.s, {kind: [item for item in items if item.kind == kind] for kind in _KINDS}, []
-    for item in kinds["large"]:
+    s, jobs, large = work.s, [], [item for item in items if item.kind == "large"]
+    for item in large:
         parts = _batches(chunk_output(item.text), lambda chunk: len(chunk.text) + 1, s)
         jobs += [([item], part, segment_request(work, item, part, number, len(parts))
                   if sum(len(chunk.text) + 1 for chunk in part) <= s.max_segment_chars + 1 else None)
                  for number, part in enumerate(parts, 1)]
-    for kind in _KINDS[1:]:
-        groups = _batches(kinds[kind], _shown_size, s)
+    for kind in _WHOLE:
+        groups = _batches((item for item in items if item.kind == kind), _shown_size, s)
         jobs += [(group, [], items_request(work, group)) for group in groups]
     answers, started, late = _ask_all([job[2] for job in jobs], ask, s, clock, stop)
     asked = list(zip(jobs, answers))
     done = [_decide(item, [(part, answer) for (group, part, _), answer in asked if part and group[0] is item], work)
-            for item in kinds["large"]]
+            for item in large]
     done += [it for (group, part, _), answer in asked if not part for it in _whole_items(group, answer, s)]
     return done, {"requests": started, "timedOut": late, "costUsd": sum(getattr(each, "cost", 0) for each in answers),
                   "inputTokens": sum(getattr(each, "input_tokens", 0) for each in answers)}
-
-
-_KINDS = ("large", "small", "exchange")
 
 
 def _shown_size(item: Item) -> int:
@@ -1723,7 +1717,7 @@ def distil(entries: Sequence[Entry], ask: Optional[Ask] = None, *, edits: Sequen
     costs = Costs([_weight(entry) for entry in seen], run.turns if mid else turns, *PRICES[s.prices],
                   s.prices == "openai-codex", cold)
     run_id = entries[run.start]["id"]
-    run = run if ask else _all_runs(seen)
+    run = run if ask else Run(-1, "", "", [], *_calls(seen))  # a rule needs no question: all runs as one
     memo, youngest = _memo(records, run_id), run.turns - s.mid_run_min_age_turns
     items = [item for item in _outputs(entries, seen, run, s) if not mid or item.id not in memo
              and 0 <= item.call.turn < youngest and "recall" not in item.call.tool]
@@ -1734,7 +1728,7 @@ def distil(entries: Sequence[Entry], ask: Optional[Ask] = None, *, edits: Sequen
         # they have to pay within an eighth of the turns so far: of recorded sessions, most ended too soon after a run
         # for the even estimate, and for a half
         hasty = costs._replace(turns=costs.turns // 8)
-        done = _deferred(done, _KINDS, 0, hasty) if s.rule_break_even else done
+        done = _deferred(done, ("large", "small"), 0, hasty) if s.rule_break_even else done
     else:
         large = sum(item.size for item in items if item.kind == "large") >= s.min_run_chars
         due = _due(items, olds, costs, s) if mid else [item for item in items if large or item.kind == "small"] + olds
@@ -1858,7 +1852,8 @@ class Ledger:
             requests = [(_ledger_state(entries, at, calls), questions) for at in due]
             given = _ask_all(requests, self.ask, s)[0]
         elif due:
-            rules, run = settings_of(GUARD_SETTINGS, {"small_result_min_chars": s.min_chars}), _all_runs(entries)
+            rules = settings_of(GUARD_SETTINGS, {"small_result_min_chars": s.min_chars})
+            run = Run(-1, "", "", [], *_calls(entries))
             items = [item for item in _outputs(entries, entries, run, rules) if item.at in due]
             due = [it.item.at for it in _by_rule(items, entries, run, rules)]
             given = [{"needed": 0.0}] * len(due)
