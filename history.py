@@ -26,7 +26,7 @@ import time
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any, Dict, FrozenSet, List, NamedTuple, Optional, Tuple, TypeVar
+from typing import Any, Dict, FrozenSet, List, NamedTuple, Optional, Tuple, TypeVar, Union, cast
 
 __all__ = [
     "Bundle", "Evidence", "ExtractiveHistory", "HistoryError", "Index", "Ledger", "Range", "Session", "SessionError",
@@ -44,7 +44,6 @@ __all__ = [
 # sub-agent side chains and images are left out.
 
 Entry = Dict[str, Any]
-Record = Dict[str, Any]
 # What a host wrote in the user's place (Claude Code 2.1, Codex 0.171).
 HOST_TEXT = ("<command-", "<local-command-", "<task-notification", "<bash-", "<environment_context",
              "<user_instructions", "# AGENTS.md instructions", "<permissions", "<collaboration_mode")  # fmt: skip
@@ -70,7 +69,7 @@ class Session:
     group: str
     entries: List[Entry] = field(default_factory=list)
     skipped: int = 0
-    calls: Dict[str, Record] = field(default_factory=dict)  # by id
+    calls: Dict[str, Entry] = field(default_factory=dict)  # by id
     waiting: List[str] = field(default_factory=list)  # ids of the last message's calls that have no result
 
     @property
@@ -111,8 +110,7 @@ class Session:
         calls.append(self.calls.setdefault(made, {"id": made, "tool": str(tool or "other"), "args": known}))
 
     def fenced(self, text: Any) -> None:
-        """What the assistant said, with its command in a fence."""
-        self.said(text)
+        """The command in a fence of what the assistant said."""
         for command in re.findall(FENCE, flat(text)):
             self.call(None, "bash", command)
 
@@ -149,7 +147,7 @@ FORMATS: Dict[str, Tuple[str, str, str, Tuple[str, ...]]] = {
         "role=user: user text compacted", "role=assistant: said text", "role=tool: result call_id output is_error",
         "tool args: call id tool args")),
     "mini-swe-agent": ("messages", "extra.actions", "", (
-        "role=assistant extra.actions: said content", "role=assistant: fenced content",
+        "role=assistant extra.actions: said content", "role=assistant: said content; fenced content",
         "role=tool tool_call_id: result tool_call_id extra.raw_output|content extra.returncode",
         "role=user|tool: reply extra.raw_output|content extra.returncode",
         "command _: call tool_call_id =bash command")),
@@ -193,7 +191,7 @@ def at(record: Any, path: str) -> Any:
     return path[1:] if path.startswith("=") else None
 
 
-def holds(record: Record, when: str) -> bool:
+def holds(record: Entry, when: str) -> bool:
     """Whether every `path` has a value other than False, and every `path=x|y` one of these."""
     pairs = (test.partition("=") for test in when.split())
     return all(str(at(record, p)) in v.split("|") if e else at(record, p) not in (None, False) for p, e, v in pairs)
@@ -214,7 +212,7 @@ def parsed(parse: Callable[[str], Any], text: str) -> Any:
         return None
 
 
-def parts_of(record: Any, paths: str) -> List[Record]:
+def parts_of(record: Any, paths: str) -> List[Entry]:
     """A record and its parts: a dict, the dicts of a list, or a text as one text block; each has its record as `_`."""
     values = [at(record, path) for path in paths.split()]
     texts = [{"type": "text", "text": value} if isinstance(value, str) else value for value in values]
@@ -259,7 +257,7 @@ def _values(path: str) -> list[Any]:
     return values
 
 
-def _read(kind: str, document: Record, name: str) -> Session:
+def _read(kind: str, document: Entry, name: str) -> Session:
     key, parts, _, rules = FORMATS[kind]
     id = str(at(document, "id|instance_id|session_id") or name)
     session = Session(id, kind, str(at(document, "agent") if kind == "row" else kind), str(at(document, "group") or id))
@@ -279,7 +277,7 @@ def _read(kind: str, document: Record, name: str) -> Session:
     return session
 
 
-def branch(records: list[Record]) -> list[Record]:
+def branch(records: list[Entry]) -> list[Entry]:
     """The records of a tree that lead to its last one, by `id` and `parentId`, and those without an id."""
     others = {str(record["id"]): record for record in records if record.get("id")}
     place = str(records[-1].get("id"))
@@ -522,14 +520,13 @@ def entries_of(messages: Sequence[Entry]) -> list[dict[str, Any]]:
 def source_of(entry: Entry) -> Source | None:
     """The source that an entry is, or None: another role, no text, a summary, or a view of ours that a host stored."""
     role, content = entry.get("role"), entry.get("content")
-    if role not in ("user", "assistant") or entry.get("type", "message") != "message" or entry.get("compacted"):
-        return None
+    other = role not in ("user", "assistant") or entry.get("type", "message") != "message" or entry.get("compacted")
     parts = content if isinstance(content, list) else [content]
     texts = (p.get("text") if isinstance(p, dict) and p.get("type") in TEXT_PARTS else p for p in parts)
     quotes = tuple(text for text in texts if isinstance(text, str))
-    if not any(quotes) or quotes[0].startswith(PASSAGE_HEAD):
+    if other or not any(quotes) or quotes[0].startswith(PASSAGE_HEAD):
         return None
-    return Source(str(entry.get("id", "")), role, quotes, str(entry.get("name") or ""), str(entry.get("at") or ""))
+    return Source(str(entry.get("id", "")), str(role), quotes, str(entry.get("name") or ""), str(entry.get("at") or ""))
 
 
 def _json(value: object) -> str:
@@ -836,8 +833,7 @@ class ExtractiveHistory:
 
     def __init__(self, ask: Ask | None = None, **settings: Any) -> None:
         self.ask, self._conversation, self._generation = ask, "", 0
-        self._annotations: collections.OrderedDict[str, float | str] = collections.OrderedDict()
-        self._sent: set[str] = set()
+        self._annotations, self._sent = dict[str, Union[float, str]](), set[str]()
         self.configure(**settings)
 
     def configure(self, **settings: Any) -> None:
@@ -849,7 +845,7 @@ class ExtractiveHistory:
         """Drop the view and whatever answer is still under way; `clear` also what was learned (another branch)."""
         self._generation += 1
         self._view: Evidence | None = None
-        self._seen, self._anchor = (0, ""), (-1, "")
+        self._seen, self._anchor = (0, ""), cast(Optional[Tuple[int, str]], None)
         if clear:
             self._annotations.clear()
             self._turn = ""
@@ -868,9 +864,9 @@ class ExtractiveHistory:
         sources = [s for s in map(source_of, entries) if s and s.id not in hidden]
         salience, said = self._salience(sources, query, cancelled) if mode == "classifier" else ({}, [DISABLED])
         if not cancelled() and generation == self._generation and before == _fingerprint(entries):
-            limits = {name: value for name, value in self.settings.items() if name.startswith("max_")}
-            self._view = extract(entries, query, salience=salience, exclude=hidden, profile=self.settings["profile"],
-                                 conversation=conversation, diagnostics=said, **limits)
+            limits = {name: value for name, value in self.settings.items() if name.startswith(("max_", "profile"))}
+            self._view = extract(entries, query, salience=salience, exclude=hidden, conversation=conversation,
+                                 diagnostics=said, **limits)
             self._seen = (len(entries), before)
         return self._view
 
@@ -894,11 +890,10 @@ class ExtractiveHistory:
         if generation == self._generation and not cancelled():
             each = values if isinstance(values, list) else [values] * len(questions)
             cache.update(zip((keys[b.id] for b in fresh), each))
-        known = {b.id: cache[keys[b.id]] for b in kept if keys[b.id] in cache}
-        for name in known:
-            cache.move_to_end(keys[name])
-        while len(cache) > MOST_ANNOTATIONS:
-            cache.popitem(last=False)
+        known = {b.id: cache.pop(keys[b.id]) for b in kept if keys[b.id] in cache}
+        cache.update((keys[id], value) for id, value in known.items())  # the last used come last
+        for key in list(cache)[:-MOST_ANNOTATIONS]:
+            del cache[key]
         said = [SPENT if fresh and spent else BASELINE] if not questions else []
         said += [FALLBACK + value if isinstance(value, str) else SALIENCE for value in known.values()]
         return {name: value for name, value in known.items() if not isinstance(value, str)}, said
@@ -926,14 +921,12 @@ class ExtractiveHistory:
             self.invalidate()
         if not self._view or not self._view.text:
             return sending
-        at, digest = self._anchor
-        if at < 0:
-            at = max((i for i, m in enumerate(sending) if m.get("role") == "user" and source_of(m)), default=-1)
-            digest = _digest(sending[:at + 1])
-        if at < 0 or digest != _digest(sending[:at + 1]):
+        prompts = [i for i, m in enumerate(sending) if m.get("role") == "user" and source_of(m)]
+        at = self._anchor[0] if self._anchor else prompts[-1] if prompts else -1
+        self._anchor = self._anchor or (at, _digest(sending[:at + 1]))
+        if at < 0 or self._anchor[1] != _digest(sending[:at + 1]):
             self.invalidate()
             return sending
-        self._anchor = (at, digest)
         self._sent.add(self._view.text)
         return [*sending[:at], {"role": "user", "content": self._view.text}, *sending[at:]]
 
@@ -1265,7 +1258,8 @@ def _grep_groups(lines: Sequence[str]) -> list[tuple[int, int, tuple[str, ...]]]
     counted = sum(bool(line.strip()) and line != "--" for line in lines)
     if counted < 3 or len(set(found) - {("", 0)}) < 0.6 * counted:
         return []
-    paths: list[str] = list(itertools.accumulate([path for path, _ in found], lambda last, path: path or last))
+    last = ""
+    paths = [last := path or last for path, _ in found]
     parts = [list(part) for _, part in itertools.groupby(range(len(lines)), key=paths.__getitem__)]
     return [(part[0], part[-1] + 1, tuple(filter(None, [paths[part[0]]]))) for part in parts]
 
@@ -1509,16 +1503,16 @@ def _ask_all(requests: Sequence[Any], ask: Ask, s: SimpleNamespace, clock: Calla
     that is None), the calls started, and whether time ran out. One deadline and `concurrency` calls at a time for all
     of them: what still waits then never starts, and nobody waits for the late (daemon threads: a call that hangs
     holds no exit)."""
-    todo = [(at, request) for at, request in enumerate(requests) if request is not None][::-1]
-    deadline, lock, done, missing = clock() + s.timeout_ms / 1000, threading.Lock(), queue.SimpleQueue[Any](), len(todo)
-    answers: list[Any] = ["oversize" if request is None else None for request in requests]
+    todo = collections.deque((at, request) for at, request in enumerate(requests) if request)
+    deadline, done, missing = clock() + s.timeout_ms / 1000, queue.SimpleQueue[Any](), len(todo)
+    answers: list[Any] = [None if request else "oversize" for request in requests]
 
     def _serve() -> None:
-        while True:
-            with lock:
-                if not todo or clock() >= deadline or stop():
-                    return
-                at, (state, questions) = todo.pop()
+        while clock() < deadline and not stop():
+            try:
+                at, (state, questions) = todo.popleft()
+            except IndexError:  # nothing waits any more
+                return
             try:
                 done.put((at, ask(state, questions, max(deadline - clock(), 0.001))))
             except Exception as error:  # whatever the caller's function raises: that item stays
@@ -1531,8 +1525,7 @@ def _ask_all(requests: Sequence[Any], ask: Ask, s: SimpleNamespace, clock: Calla
             at, answer = done.get(timeout=0.05)  # seconds: how often it looks at clock and stop
             missing -= 1
             answers[at] = answer if isinstance(answer, (Mapping, Exception)) else ValueError("no answer")
-    with lock:
-        started = len(requests) - answers.count("oversize") - len(todo)
+    started = len(requests) - answers.count("oversize") - len(todo)
     answers = [ValueError("stopped") if answer is None and stop() else answer for answer in answers]
     return answers, started, bool(missing) and not stop()
 
@@ -1757,8 +1750,7 @@ def statistics(entries: Sequence[Entry], edits: Sequence[Mapping[str, Any]],
     return {"saved": sum(saved), "items": len(saved), **sums}
 
 
-def recall_entry(entries: Sequence[Entry], entry_id: str, records: Sequence[Mapping[str, Any]] = (), *,
-                 pattern: str = "", offset: int = 1, limit: int = 2000) -> str:
+def recall_entry(entries: Sequence[Entry], entry_id: str, pattern: str = "", offset: int = 1, limit: int = 2000) -> str:
     """The original of a result, or the transcript of an exchange by the id of its prompt, from line `offset` on
     (1-based; of the lines with `pattern`, if given: plain text, as `re` cannot be stopped). At most 2,000 lines and
     50,000 characters (a longer line is cut); what is left is said with the next offset. Unknown id: ValueError that
@@ -1766,7 +1758,7 @@ def recall_entry(entries: Sequence[Entry], entry_id: str, records: Sequence[Mapp
     at = next((i for i, e in enumerate(entries) if e["id"] == entry_id and e.get("role") in ("tool", "user")), -1)
     if at < 0:
         raise ValueError(f"jevlens: recall: no result or prompt {entry_id}; use an id from a note that begins {MARK}")
-    text = _text(entries[at]) if entries[at].get("role") == "tool" else _transcript(entries, at, records)
+    text = _text(entries[at]) if entries[at].get("role") == "tool" else _transcript(entries, at)
     numbered = [(f"{number}: " if pattern else "") + line for number, line in enumerate(text.split("\n"), 1)
                 if pattern in line]
     lines, first = [_short(line, 49_999) for line in numbered], max(0, offset - 1)
@@ -1778,15 +1770,13 @@ def recall_entry(entries: Sequence[Entry], entry_id: str, records: Sequence[Mapp
     return "\n".join(lines[first:last]) + more
 
 
-def _transcript(entries: Sequence[Entry], at: int, records: Sequence[Mapping[str, Any]]) -> str:
-    """An exchange: what the latest record left out with that prompt, else all up to the next prompt."""
-    rows = [row["omitted"] for record in records for row in record["results"]
-            if row["entryId"] == entries[at]["id"] and "omitted" in row]
+def _transcript(entries: Sequence[Entry], at: int) -> str:
+    """An exchange: all up to the next prompt."""
     ends = (i for i in range(at + 1, len(entries)) if entries[i].get("role") == "user" and not _steers(entries, i))
-    own, out = rows[-1] if rows else [entry["id"] for entry in entries[at:next(ends, None)]], []
-    for entry in [entries[at], *(entry for entry in entries[at + 1:] if entry["id"] in own)]:
+    out = []
+    for entry in entries[at:next(ends, None)]:
         calls = [f"[tool call] {_tool(call)} {_as_json(call.get('args'))}" for call in entry.get("calls") or ()]
-        title = {"tool": f"tool result ({_tool(entry)})"}.get(entry["role"], entry["role"])
+        title = f"tool result ({_tool(entry)})" if entry["role"] == "tool" else entry["role"]
         out.append("\n".join([f"## {title}", *filter(str.strip, [_text(entry)]), *calls]))
     return "\n\n".join(out)
 
@@ -1878,22 +1868,22 @@ class Ledger:
         """The entries for the next call; `idle`: seconds since the last. What waits is applied if the mode says so,
         what was applied once is applied in the same bytes."""
         self.calls, s = self.calls + 1, self.settings
-        ready = [at for at, entry in enumerate(entries) if entry.get("id") in self._waiting() and _bare(entry)]
-        saved = sum(len(_text(entries[at])) - len(self.decisions[entries[at]["id"]]["text"]) for at in ready)
-        tail = sum(_weight(entry) for entry in entries[ready[0]:]) if ready else 0
+        bare = {entry["id"]: at for at, entry in enumerate(entries) if _bare(entry) and self.mode != "off"}
+        ready = [row for row in self._waiting() if row["id"] in bare]
+        saved = sum(len(_text(entries[bare[row["id"]]])) - len(row["text"]) for row in ready)
+        tail = sum(map(_weight, entries[min((bare[row["id"]] for row in ready), default=len(entries)):]))
         enough = saved >= 4 * s.budget_min_tokens and saved >= s.budget_fraction * tail
         reason = "cold" if idle > s.cache_ttl else {"rolling": "rolling", "budget": "budget" * enough}.get(self.mode)
-        self._settle([entries[at]["id"] for at in ready], reason or "")
-        bare = {entry.get("id") for entry in entries if _bare(entry) and self.mode != "off"}
+        self._settle(ready, reason or "")
         rows = [row for row in self.decisions.values() if row["status"] == "applied" and row["id"] in bare]
         return apply_edits(entries, [{"targetId": row["id"], "replacement": row["text"]} for row in rows])
 
-    def _waiting(self) -> set[str]:
-        return {name for name, row in self.decisions.items() if row["status"] == "pending" and row["text"] is not None}
+    def _waiting(self) -> list[dict[str, Any]]:
+        return [row for row in self.decisions.values() if row["status"] == "pending" and row["text"] is not None]
 
-    def _settle(self, names: Iterable[str], reason: str) -> None:
-        for name in names if reason and self.mode != "off" else ():
-            self.decisions[name].update(status="applied", appliedAtCall=self.calls, appliedReason=reason)
+    def _settle(self, rows: Iterable[dict[str, Any]], reason: str) -> None:
+        for row in rows if reason and self.mode != "off" else ():
+            row.update(status="applied", appliedAtCall=self.calls, appliedReason=reason)
 
     def compacted(self) -> None:
         """The host is about to compact: the cache goes anyway, so what waits is applied. `off` applies nothing."""

@@ -7262,14 +7262,14 @@ def test_what_was_left_out_comes_back_by_recall():
     entries = old_talks(4, 20_000, [does("z", "bash", {"command": "big"}, ruled(400))])
     edits, record = history.distil(entries, answer_all(0.05), cold=True)
     last = next(row["entryId"] for row in record["results"] if row["kind"] == "large")
-    assert history.recall_entry(entries, last, [record]) == ruled(400)
-    text = history.recall_entry(entries, "e4", [record])
+    assert history.recall_entry(entries, last) == ruled(400)
+    text = history.recall_entry(entries, "e4")
     assert text.startswith(
         '## user\nu2\n\n## assistant\n[tool call] bash {"command": "n2"}\n\n## tool result (tool)\nxxx'
     )
-    assert text == history.recall_entry(entries, "e4") and "u3" not in text  # with and without its record
+    assert "u3" not in text
     with pytest.raises(ValueError, match="e99; use an id from a note"):
-        history.recall_entry(entries, "e99", [record])
+        history.recall_entry(entries, "e99")
 
 
 def test_recall_in_pages():
@@ -7909,7 +7909,7 @@ def test_the_recipes_leave_repeats_out_and_survive_a_restart():
     seen = scope["projected"](session)
     assert len(seen) == len(session["messages"]) and len(json.dumps(seen)) < len(json.dumps(session["messages"])) - 9000
     raw = session["messages"][int(edit["targetId"])]["content"]
-    assert history.recall_entry(scope["entries"](session["messages"]), edit["targetId"], session["records"]) == raw
+    assert history.recall_entry(scope["entries"](session["messages"]), edit["targetId"]) == raw
     again = json.loads(json.dumps(session))  # a restart
     scope["end_of_run"](again, 301.0)
     assert again == session and scope["projected"](again) == seen
