@@ -496,14 +496,19 @@ class LocalJudge:
         if not offered:
             return Choice("full", {"full": 1.0}, 1.0)
         if case.doc.kind == "code":
-            points = phase(case)
-            at = max(min(points, max(EDITED_AT)), min(EDITED_AT))
             view = next((item.name for item in offered if item.name == "outline"), "full")
-            needed = _odds(EDITED_AT[at] if points > LOCAL["perhaps at"] else 0.0)
-            return Choice(view, _spread(view, offered), needed, need=self._needed(case, blocks, points))
+            return Choice(view, _spread(view, offered), self.needs_full(case))
         first = offered[0].name  # the shape's base view, when it is on offer
         view = first if first == "base" or case.doc.shape in ("docs", "config") else "full"
-        return Choice(view, _spread(view, offered), _odds(_edit_odds(case)) if view == first else 1.0, need=())
+        return Choice(view, _spread(view, offered), self.needs_full(case) if view == first else 1.0, need=())
+
+    def needs_full(self, case: Case) -> float:
+        """P(the next steps need the exact text), known before any view is made."""
+        if case.doc.kind != "code":
+            return _odds(_edit_odds(case))
+        points = phase(case)
+        at = max(min(points, max(EDITED_AT)), min(EDITED_AT))
+        return _odds(EDITED_AT[at] if points > LOCAL["perhaps at"] else 0.0)
 
     def need(self, case: Case, blocks: Sequence[views.Block]) -> List[float]:
         """P(needed) per block: 0.9 with a sign, else 0.1."""
@@ -1777,11 +1782,13 @@ class Lens:
         full = views.View("full", tuple(range(len(doc.lines))))
         if views.bounded(case.tool, case.args):
             return full, "bounded"
+        if self._needs_full(case):
+            return full, "needs-full"
         looks_at = getattr(self.judge, "looks_at", 99)
         offered = {view.name: view for view in views.candidates(doc, case.terms, session.names, looks_at)}
         if not offered:
             return full, "no-candidates"
-        blocks = doc.units()
+        blocks = doc.units() if doc.kind == "code" or "sections" in offered else ()
         choice = self.judge.choose(case, list(offered.values()), blocks)
         name, reason = decide(doc.kind, choice, list(offered), self.settings, len(blocks))
         view = offered.get(name, full)
@@ -1798,6 +1805,13 @@ class Lens:
         size = len(views.render(doc, view, thin=False).text)
         nearly = size >= NEARLY_FULL * len(doc.text) or size > MOST_CHARS
         return (full, f"{view.name}-is-nearly-full") if nearly else (view, reason)
+
+    def _needs_full(self, case: Case) -> bool:
+        """Whether the judge can say before any view is made that the exact text is needed."""
+        needs_full = getattr(self.judge, "needs_full", None)
+        if not needs_full or case.doc.kind == "code" and self.settings.code_policy == "outline":
+            return False
+        return decide(case.doc.kind, Choice("full", {}, needs_full(case)), (), self.settings).reason == "needs-full"
 
     def _put_back(self, case: Case, view: views.View, blocks: Sequence[views.Block],
                   need: Sequence[float]) -> views.View:
