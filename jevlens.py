@@ -966,9 +966,8 @@ def parse_answer(body: bytes, questions: Mapping[str, Any], envelope: str = "", 
     top = _loaded(body)
     while envelope and "answers" not in top and isinstance(top.get("result"), dict):
         top = top["result"]
-    model: Any = top.get("model")
-    usage: Any = top.get("usage")
-    answers = _keyed(top.get("answers"), questions, "answers")
+    model, usage, answers = (top.get(key) for key in ("model", "usage", "answers"))
+    _keyed(answers, questions, "answers")
     _hold(_named(model) and pin in (None, model), "model", "the pinned one" if pin else "a name", model)
     _hold(isinstance(usage, dict), "usage", "an object", usage)
     counts = [usage.get(key) or 0 for key in ("input_tokens", "output_tokens")]
@@ -1001,18 +1000,15 @@ def _answer(answer: Any, question: Mapping[str, Any], field: str) -> Answer:
     return found._replace(score=at, legend=_keyed(answer.get("legend"), names, f"{field}.legend"))
 
 
-def _keyed(found: Any, names: Collection[str], field: str) -> dict[str, Any]:
+def _keyed(found: Any, names: Collection[str], field: str) -> Any:
     """The object itself, if it has these keys and no other."""
-    _hold(isinstance(found, dict) and set(found) == set(names), field, f"the {len(names)} sent names", found)
-    known: dict[str, Any] = found
-    return known
+    return _hold(isinstance(found, dict) and set(found) == set(names), field, f"the {len(names)} sent names", found)
 
 
 def _number(record: Mapping[str, Any], key: str, field: str, high: float = 1) -> float:
     """record[key] as a float in 0..high; a boolean, text, NaN or an infinity is a fault."""
     value = record.get(key, -1)
-    _hold(type(value) in (int, float) and 0 <= value <= high, f"{field}.{key}", f"0..{high}", value)
-    return float(value)
+    return float(_hold(type(value) in (int, float) and 0 <= value <= high, f"{field}.{key}", f"0..{high}", value))
 
 
 def _loaded(body: bytes) -> Any:
@@ -1022,8 +1018,7 @@ def _loaded(body: bytes) -> Any:
     with contextlib.suppress(ValueError, RecursionError):  # `int` takes none of NaN, Infinity and -Infinity
         top = json.loads(body.decode("utf-8"), parse_constant=int, object_pairs_hook=_unrepeated)
     want = "JSON, not a web page: is the base URL the API's root? OpenRouter's ends in /api"
-    _hold(isinstance(top, dict), "body", want if body.lstrip()[:1] == b"<" else "a JSON object", top)
-    return top
+    return _hold(isinstance(top, dict), "body", want if body.lstrip()[:1] == b"<" else "a JSON object", top)
 
 
 def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -1033,12 +1028,13 @@ def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return dict(pairs)
 
 
-def _hold(good: bool, field: str, want: str, value: Any, error: Any = AnswerError) -> None:
-    """Raise `error` unless `good`; of `value` only type, size or number are told, as it may hold anything."""
-    if not good:
-        size = f" of {len(value)}" if isinstance(value, (dict, list)) else ""
-        number = type(value) in (int, float) and abs(value) < MAX_COUNT
-        raise error(field, want, f"{value:.4g}" if number else type(value).__name__ + size)
+def _hold(good: bool, field: str, want: str, value: Any, error: Any = AnswerError) -> Any:
+    """The value, if `good`; else `error`, which tells its type, size or number only, as it may hold anything."""
+    if good:
+        return value
+    size = f" of {len(value)}" if isinstance(value, (dict, list)) else ""
+    number = type(value) in (int, float) and abs(value) < MAX_COUNT
+    raise error(field, want, f"{value:.4g}" if number else type(value).__name__ + size)
 
 
 # ---------------------------------------------------------------- System One: transport, providers, keys
@@ -1304,7 +1300,7 @@ the whole, 900 of each view, 240 of each block). That costs money: about $0.042 
 tokens a result. Known forms of keys and passwords are masked first, but masking is no guarantee."""
 
 
-def cmd_key(args: Any) -> int:
+def cmd_key(args: Any) -> None:
     """Say what is sent to whom, then store, check or forget a key."""
     settings = _settings()
     path = key_path(settings, os.environ)
@@ -1325,7 +1321,6 @@ def cmd_key(args: Any) -> int:
     if args.check:
         found = client.ask("jevlens", {"works": noul("Is this text one word?")})
         print(f"{found.model} answered: {found.input_tokens} tokens, ${found.cost:.6f}")
-    return 0
 
 
 # ---------------------------------------------------------------- the recall store
@@ -2162,16 +2157,17 @@ PAYLOAD_MAX = 64_000_000  # bytes of a hook's input or of an output on disk; mor
 CLAUDE_MATCHER = "^(Bash|Read|Grep|Glob|WebFetch|Agent|mcp__(?!(plugin_lens_)?lens__).*)$"
 MCP_VERSIONS = ("2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")  # the first has no handshake
 MCP_META = "io.modelcontextprotocol/"
-MCP_CACHED: dict[str, Any] = {"ttlMs": 3_600_000, "cacheScope": "public"}  # what we can do changes only with the program
+MCP_CACHED: dict[str, Any] = {"ttlMs": 3_600_000, "cacheScope": "public"}  # tools change only with the program
 MCP_WORKERS = 4  # calls of tools that run at once; everything else is answered in between
-_RECALL_ARGS = {"id": "the id in the footer of the view", "lines": "40-90, 40, 40-, -90, or several with commas",
-                "pattern": "a text, or /regex/ (any case; 2 lines around)", "block": "a function, class, section … "
-                "by name", "cursor": "the next page, as a page names it"}
+# of the tool and of the command
+RECALL_ARGS = {"id": "the id in the footer of the view", "lines": "40-90, 40, 40-, -90, or several with commas",
+               "pattern": "a text, or /regex/ (any case; 2 lines around)",
+               "block": "a function, class, section … by name", "cursor": "the next page, as a page names it"}
 # In a fixed order; recall's answer is text only, since hosts show a structured one as JSON.
 MCP_TOOLS: list[dict[str, Any]] = [
     {"name": "recall", "description": "Get back lines that a shortened tool result left out (see its footer).",
      "inputSchema": {"type": "object", "required": ["id"], "properties": {
-         name: {"type": "string", "description": text} for name, text in _RECALL_ARGS.items()}},
+         name: {"type": "string", "description": text} for name, text in RECALL_ARGS.items()}},
      "annotations": {"readOnlyHint": True}, "_meta": {"anthropic/maxResultSizeChars": 2 * PAGE_CHARS}},  # a page
     {"name": "stats", "description": "How many tokens of tool results jevlens kept out, and how often.",
      "inputSchema": {"type": "object", "properties": {}}, "annotations": {"readOnlyHint": True}},
@@ -2271,11 +2267,11 @@ def hook(data: bytes, store: Any, settings: Settings) -> tuple[str, str]:
     return json.dumps(told) if any(each.view != "full" for each in seen) else "", "" if seen else "no text"
 
 
-def cmd_hook(args: Any) -> int:
+def cmd_hook(args: Any) -> None:
     """Answer one hook call; always exits 0, and prints nothing when nothing changes."""
     if args.print_config:
         print(json.dumps(host_config(args.print_config), indent=2))
-        return 0
+        return
     settings = Settings.load(os.environ)
     store = _own_store(settings)
     try:
@@ -2286,7 +2282,6 @@ def cmd_hook(args: Any) -> int:
         if why:
             store.log({"event": "hook", "reason": why})
     print(text, end="")
-    return 0
 
 
 def host_config(host: str) -> dict[str, Any]:
@@ -2309,7 +2304,7 @@ def host_config(host: str) -> dict[str, Any]:
 
 def mcp_call(lens: Lens, name: str, args: Mapping[str, Any]) -> dict[str, Any]:
     """The result of tools/call; a bad id, range or pattern is a result too, so that the model reads why."""
-    given = {key: str(args[key]) for key in _RECALL_ARGS if args.get(key) not in (None, "")}
+    given = {key: str(args[key]) for key in RECALL_ARGS if args.get(key) not in (None, "")}
     failed = False
     try:
         recalled = lens.recall(given.pop("id", ""), **given) if name == "recall" else ""
@@ -2348,16 +2343,17 @@ def mcp_reply(lens: Lens, method: str, params: Any) -> dict[str, Any]:
 
 def mcp_answer(lens: Lens, line: bytes) -> dict[str, Any] | None:
     """The answer to a line with a JSON-RPC message, None where none is due."""
-    try:
+    request: Any = None
+    with contextlib.suppress(ValueError, RecursionError):
         request = json.loads(line)
-    except (ValueError, RecursionError):
-        return {"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "not JSON"}}
+    id, method, params = (_get(request, key) for key in ("id", "method", "params"))
     if not isinstance(request, dict):
-        return {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": "one request object a line"}}
-    id, method = request.get("id"), str(request.get("method") or "")
-    if not method or id is None:
+        reply = {"error": {"code": -32600 if request else -32700, "message": "want one JSON object a line"}}
+    elif not method or id is None:
         return None  # a notification, or an answer to nothing that we asked
-    return {"jsonrpc": "2.0", "id": id, **mcp_reply(lens, method, request.get("params"))}
+    else:
+        reply = mcp_reply(lens, str(method), params)
+    return {"jsonrpc": "2.0", "id": id, **reply}
 
 
 def mcp_serve(lens: Lens, lines: Iterable[bytes], write: Callable[[str], object]) -> None:
@@ -2377,29 +2373,26 @@ def mcp_serve(lens: Lens, lines: Iterable[bytes], write: Callable[[str], object]
             pool.submit(answer, line) if b'"tools/call"' in line else answer(line)
 
 
-def cmd_mcp(args: Any) -> int:
+def cmd_mcp(args: Any) -> None:
     """Serve recall and stats over standard input and output."""
     mcp_serve(Lens("local", _own_store(_settings())), sys.stdin.buffer, write_text)
-    return 0
 
 
-def cmd_filter(args: Any) -> int:
+def cmd_filter(args: Any) -> None:
     """Shorten what comes through a pipe."""
     settings, text = _settings(), read_text("-")
     lens = Lens("auto", _own_store(settings), settings, footer=_shell_footer)
     seen = lens.see(text, "bash", {"command": args.command}, args.task or "")
     write_text(seen.text if seen.text is text else seen.text + "\n")
-    return 0
 
 
-def cmd_statusline(args: Any) -> int:
+def cmd_statusline(args: Any) -> None:
     """One line about the session of Claude Code's status line input, or about all sessions."""
     session = _get(parsed(read_text("-")), "session_id")
     rows = read_jsonl(os.path.join(_own_store(_settings()).path, "log.jsonl"), SESSION_TAIL)
     total = log_stats(row for row in rows if not session or str(row.get("session")).split("/")[0] == session)
     print(f"jevlens kept out {total['share']:.0%}: {total['shortened']} of {total['considered']} results shortened, "
           f"{total['recalls']} recalls")
-    return 0
 
 
 # ---------------------------------------------------------------- command line
@@ -2676,10 +2669,7 @@ ARGUMENTS: Dict[str, Dict[str, Any]] = {
     "--tool": {"help": "read, bash, grep, … (default: read for a file)"},
     "--command": {"default": "", "help": "the shell command that made the output"},
     "--json": {"action": "store_true", "help": "print JSON"},
-    "--lines": {"metavar": "A-B", "help": "40-90, 40, 40-, -90, several with commas"},
-    "--pattern": {"help": "a text, or /regex/; any case, 2 lines around"},
-    "--block": {"metavar": "NAME", "help": "a function, class, section … by name"},
-    "--cursor": {"help": "the next page, as a page names it"},
+    **{f"--{name}": {"help": text} for name, text in RECALL_ARGS.items()},
     "--raw": {"action": "store_true", "help": "the original bytes, whole"},
     "--sent": {"action": "store_true", "help": "what was sent instead"},
     "--html": {"metavar": "FILE", "help": "write one self-contained page"},
