@@ -38,6 +38,7 @@ import binascii
 import bisect
 import collections
 import contextlib
+import copy
 import json
 import re
 import shlex
@@ -1671,7 +1672,7 @@ class Lens:
     def __init__(self, judge: Any = "auto", store: Any = None, settings: Optional[Settings] = None,
                  remember: bool = True, gutter: Optional[bool] = None, footer: Any = None,
                  session: Optional[str] = None) -> None:
-        self.settings = settings or Settings.load(os.environ, lambda line: print(line, file=sys.stderr))
+        self.settings = settings or _settings()
         self.judge = make_judge(judge, self.settings)
         if isinstance(self.judge, JevJudge):
             self.judge.log = self.judge.log or self._log
@@ -1679,9 +1680,7 @@ class Lens:
         if isinstance(store, (str, os.PathLike)):
             self.store = DirectoryStore(store, self.settings.keep_days)
         self.remember, self.gutter = remember, bool(gutter)
-        self.footer: Callable[[Seen], str] = footer or default_footer
-        if footer is False:
-            self.footer = lambda seen: ""
+        self.footer: Callable[[Seen], str] = footer or (default_footer if footer is None else lambda seen: "")
         self.session_id, self.call_id = session or "", ""
         self.session = Session()
         self._fold = Fold(self)
@@ -1701,45 +1700,40 @@ class Lens:
         said: the assistant's text before the call. Show it every result, also small ones and the agent's own edits:
         that is how the session learns.
         """
+        call = (tool, args, task, latest, said, is_error)
         with self._lock:
-            seen = self._try(self.session, output, tool, args, task, latest, said, is_error)
-            self._journal([seen.text if seen.id else output, tool, args, task, latest, said, is_error])
+            seen = self._see(self.session, output, *call)
+            self._journal([seen.text if seen.id else output, *call])
             return seen
 
-    def _try(self, session: Session, output: str, *call: Any, count: bool = True) -> Seen:
-        try:
-            seen = self._see(session, output, *call)
-        except Exception as error:  # the promise of `see`: whatever happens, the agent gets its output
-            seen = _full(output, _fault(error))
-        with contextlib.suppress(Exception):  # a full disk must not cost the result
-            if count and seen.reason != "small":
-                self._count(seen, call[0])
-        return seen
-
     def _see(self, session: Session, output: str, tool: str, args: Optional[Mapping[str, Any]], task: str,
-             latest: str, said: str, is_error: bool, learn: bool = False) -> Seen:
-        """One result; `learn`: it was sent as it stands, only take it in."""
-        if not isinstance(output, str):
-            return _full(output, "not-text")
-        name, known = canonical(tool, args)
-        task, latest, said = (str(part or "") for part in (task, latest, said))
-        session.hear(task, latest, said, known)
-        doc = views.read(output, name, known)
-        case = Case(task, latest, said, name, known, is_error, doc, session, views.terms(task, latest, said, known))
-        why = "learned" if learn else exempt(case, self.settings)
+             latest: str, said: str, is_error: bool, learn: bool = False, count: bool = True) -> Seen:
+        """One result; never raises. learn: it was sent as it stands, only take it in; count: for `stats` and the log."""
         try:
-            seen = _full(output, why, doc) if why else self._shorten(case)
-        except Exception as error:  # a judge or a store that is down: the text goes out whole, and is learned
-            seen = _full(output, _fault(error), doc)
-        kept = [line - 1 for line in seen.kept] if seen.id else None
-        if why and is_view(output):
-            case, kept = as_sent(case, self.store)
-        session.learn(case, seen.text, kept)
+            name, known = canonical(tool, args)
+            task, latest, said = (str(part or "") for part in (task, latest, said))
+            session.hear(task, latest, said, known)
+            case = Case(task, latest, said, name, known, is_error, views.read(output, name, known), session, {})
+            why = "learned" if learn else exempt(case, self.settings)
+            try:
+                seen = _full(output, why, case.doc) if why else self._shorten(case)
+            except Exception as error:  # a judge or a store that is down: the text goes out whole, and is learned
+                seen = _full(output, _fault(error), case.doc)
+            kept = [line - 1 for line in seen.kept] if seen.id else None
+            if why and is_view(output):
+                case, kept = as_sent(case, self.store)
+            session.learn(case, seen.text, kept)
+        except Exception as error:  # the promise of `see`: whatever happens, the agent gets its output
+            seen = _full(output, _fault(error) if isinstance(output, str) else "not-text")
+        with contextlib.suppress(Exception):  # a full disk must not cost the result
+            if count and seen.reason not in ("small", "learned"):
+                self._count(seen, tool)
         return seen
 
     def _shorten(self, case: Case) -> Seen:
         """Views, judge, decision, blocks, cover, memory, numbers, gain: the pipeline of design D3, steps 3 to 11."""
         doc = case.doc
+        case = case._replace(terms=views.terms(case.task, case.latest, case.said, case.args))
         view, reason = self._choose(case)
         if view.name == "full" and len(doc.text) > MOST_CHARS and reason != "bounded":
             view, reason = two_ends(case), "too-large"
@@ -1868,7 +1862,7 @@ class Lens:
             if call is None:
                 self.session.forget()
             elif event.get("call") not in known:
-                with contextlib.suppress(Exception):  # an entry of another version
+                with contextlib.suppress(TypeError):  # an entry of another version
                     self._see(self.session, *(call + [True]))
 
     def _journal_file(self) -> str:
@@ -1893,7 +1887,6 @@ class Lens:
         this list, so the same list gives the same bytes on every call; the last list's views are kept, so that a list
         that has only grown costs its new messages. Raises JevlensError for another shape.
         """
-        import copy
         if shape not in SHAPES:
             raise JevlensError(f"messages: shape {str(shape)[:40]!r}: use one of {', '.join(SHAPES)}")
         with self._lock:
@@ -1940,17 +1933,16 @@ class Lens:
 
 def _fault(error: Exception) -> str:
     """The reason of a text that went out whole: what a judge said, or the kind of error and the system's words."""
-    if isinstance(error, JevlensError):
-        return f"judge: {error}"
-    return f"fault: {type(error).__name__} {getattr(error, 'strerror', None) or ''}".strip()
+    words = f"{type(error).__name__} {getattr(error, 'strerror', None) or ''}".strip()
+    return f"judge: {error}" if isinstance(error, JevlensError) else f"fault: {words}"
 
 
 def _full(output: Any, reason: str, doc: Optional[views.Doc] = None) -> Seen:
     """The output itself, unchanged."""
     text = output if isinstance(output, str) else ""
-    total = text.count("\n") + isinstance(output, str)
-    return Seen(output, "full", tuple(range(1, total + 1)), total, "", doc.kind if doc else "",
-                doc.shape if doc else "", reason, tokens(text), tokens(text))
+    kept = tuple(range(1, text.count("\n") + 2)) if isinstance(output, str) else ()
+    kind, shape = (doc.kind, doc.shape) if doc else ("", "")
+    return Seen(output, "full", kept, len(kept), "", kind, shape, reason, tokens(text), tokens(text))
 
 
 def exempt(case: Case, settings: Settings) -> str:
@@ -2102,7 +2094,6 @@ class Fold:
         return message
 
     def _add(self, message: Any) -> Any:
-        import copy
         role, kind = _get(message, "role"), str(_get(message, "type"))
         if role in ASSISTANT or kind.endswith("_call"):  # a text and a call may be messages of their own
             reply = (_get(message, "id") if kind == "message" else None) or self.reply or "reply"
@@ -2142,7 +2133,7 @@ class Fold:
                 return self.lens._see(self.session, text, *call, learn=True).text
             known = len(self.lens._counted)
             self.lens._counted.add((str(id), hash(text)))
-            return self.lens._try(self.session, text, *call, count=known < len(self.lens._counted)).text
+            return self.lens._see(self.session, text, *call, count=known < len(self.lens._counted)).text
 
         item[key] = swapped(item[key], change)
 
