@@ -7854,50 +7854,10 @@ def test_the_ledger_before_each_call_of_a_loop_survives_a_restart():
     )
 
 
-# The recipes of README.md, as it prints them.
-RECIPES = """
-import json
-import history
-
-session = {"messages": [], "edits": [], "records": []}  # all of the state: plain JSON, keep it where you keep the session
-
-def entries(messages):
-    \"\"\"Chat Completions messages as entries; the position is the id.\"\"\"
-    return [{"id": str(i), "role": m["role"], "content": m.get("content") or "", "call_id": m.get("tool_call_id", ""),
-             "calls": [{"id": c["id"], "tool": c["function"]["name"], "args": json.loads(c["function"]["arguments"])}
-                       for c in m.get("tool_calls") or ()]} for i, m in enumerate(messages)]
-
-def projected(session):
-    \"\"\"The messages as the model is to see them; the recorded ones stay as they are.\"\"\"
-    new = {edit["targetId"]: edit["replacement"] for edit in session["edits"]}
-    pairs = [(m, new.get(str(i), "")) for i, m in enumerate(session["messages"])]
-    return [{**m, "content": text} if text else m for m, text in pairs if text is not None]
-
-def tidy(session, way, ask=None, **more):
-    edits, record = way(entries(session["messages"]), ask, edits=session["edits"], records=session["records"], **more)
-    session["edits"] += edits
-    session["records"] += [record] if record else []
-
-def end_of_run(session, seconds_since_last_call=0.0):
-    tidy(session, history.distil, cold=seconds_since_last_call > 300)
-
-def after_a_turn_with_tools(session, ask):  # with a classifier: long runs, once enough waits and it pays
-    tidy(session, history.checkpoint, ask)
-ledger = history.Ledger("batch")              # or "budget", "rolling"; an `ask` as second argument judges what is needed
-
-def before_each_call(session, seconds_since_last_call):
-    before = entries(session["messages"])
-    ledger.decide(before)
-    after = ledger.apply(before, idle=seconds_since_last_call)
-    session["ledger"] = ledger.to_json()      # after a restart: history.Ledger("batch").restore(session["ledger"])
-    return [m if new is old else {**m, "content": new["content"]}
-            for m, old, new in zip(session["messages"], before, after)]
-"""
-
-
 def test_the_recipes_leave_repeats_out_and_survive_a_restart():
     scope: dict[str, Any] = {}
-    exec(compile(RECIPES, "recipes", "exec"), scope)
+    recipes = "\n".join(block for block in readme_blocks("python") if "history." in block)
+    exec(compile(recipes, "README.md", "exec"), scope)
     session = scope["session"]
     session["messages"] += as_openai()[:10]  # two exchanges, each with two outputs of one command
     session["messages"] += [{"role": "assistant", "content": "Done."}]
@@ -8237,6 +8197,8 @@ def test_every_python_block_of_the_readme_runs(tmp_path: pathlib.Path, monkeypat
     # what a reader has of his own: an output, and a way to send it
     scope: dict[str, Any] = {"__name__": "readme", "output": MODULE, "send_to_model": lambda text: None}
     for number, block in enumerate(readme_blocks("python"), 1):
+        if block.startswith("# recipe: "):
+            continue  # needs its framework; each has a test of its own
         exec(compile(block, f"README.md, python block {number}", "exec"), scope)
 
 
