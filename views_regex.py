@@ -18,6 +18,7 @@ Licence: MIT.
 from __future__ import annotations
 
 import re
+from array import array
 from bisect import bisect_right
 from collections import Counter
 from heapq import heappop, heappush
@@ -967,6 +968,7 @@ _BLOCK_RULES = (
          r"|var)[ \t].{1,200}?=[ \t]*require\(|^@(?:import|use)\b|^mod \w+;", "from a import b", "important = 1", re.A),
 )
 _LONG_CODE = 10_000  # characters; a longer line is data: it is not scanned and counts as one without brackets
+_CODE_MOST = 1_000_000  # characters; a longer file is generated, and nobody reads its outline
 _CONSTANT = 4  # lines from which a constant is a block, as the reference
 _SIGNATURE = 6  # lines of a signature that an outline shows at most
 _LOOKAHEAD = 40  # lines in which a signature must reach its body
@@ -1220,7 +1222,7 @@ def _declared(doc: Doc) -> List[_Found]:
     """The declarations of a code text in order of their lines; read once for blocks and signatures."""
     if "declared" not in doc.memo:
         language = "keys" if doc.shape in ("config", "json") else doc.language if doc.language in _LANGUAGES else ""
-        code = doc.shape in _CODE_SHAPES
+        code = doc.shape in _CODE_SHAPES and len(doc.text) <= _CODE_MOST
         language = language or (_guessed(doc.bare) if code else "")
         doc.memo["declared"] = _declarations(doc.bare, language) if language and (code or language == "keys") else []
     found: List[_Found] = doc.memo["declared"]
@@ -1443,8 +1445,9 @@ _STOP_WORDS = frozenset(
 _TERM_TEXT = 6000  # characters of each text that are read for terms: a request's first pages say what it is about
 _MOST_TERMS = 80  # more words than this say nothing about one call, and each costs one pass over the output
 _NAMED = 2.0  # an identifier, version or code finds its line more surely than a plain word (weight 1)
+_LOWERED = 1 << 16  # characters of a part
 _COMMON = 2 / 3  # a term in more of the lines tells no line from another
-_HITS_MOST = 50_000  # lines; nor does one in more than these, and looking for more would take seconds
+_HITS_MOST = 20_000  # lines; nor does one in more than these, and looking for more takes time and memory
 
 
 def names(text: str) -> Set[str]:
@@ -1508,10 +1511,12 @@ def _once(doc: Doc, key: Any, make: Callable[[], _T]) -> _T:
     return found
 
 
-def _lowered(doc: Doc) -> Tuple[str, List[int]]:
+def _lowered(doc: Doc) -> Tuple[str, "array[int]"]:
     """The text in lower case, as long as the text, and where its lines start (with one start after the end)."""
-    low = doc.text.replace("İ", "i").lower()  # the one letter that lower() makes two of
-    return low, list(accumulate((len(line) + 1 for line in doc.lines), initial=0))
+    text = doc.text.replace("İ", "i")  # the one letter that lower() makes two of
+    # in parts, for lower() works with 12 bytes a character where one of them is not ASCII
+    low = "".join([text[at:at + _LOWERED].lower() for at in range(0, len(text), _LOWERED)])
+    return low, array("q", accumulate((len(line) + 1 for line in doc.lines), initial=0))
 
 
 def _lines_with(doc: Doc, literal: str, most: float = inf, rule: str = "") -> List[int]:
@@ -1656,7 +1661,7 @@ def _part(doc: Doc, share: float, backwards: bool = False) -> Set[int]:
 def _signal_lines(doc: Doc) -> List[int]:
     """The lines that tell of trouble, ascending; rows of passing tests never do."""
     passing = pattern("passing-row").search
-    told = sorted({line for word in _SIGNAL_WORDS for line in _lines_with(doc, word, rule="signal")})
+    told = sorted({line for word in _SIGNAL_WORDS for line in _lines_with(doc, word, _HITS_MOST, "signal")})
     return [line for line in told if not passing(doc.lines[line][:_FAR])]
 
 
@@ -1734,20 +1739,18 @@ def log(doc: Doc, terms: Mapping[str, float] = {}) -> Optional[View]:
     return _view(doc, "log", keep | set(range(len(doc.lines) - 5, len(doc.lines))), terms)
 
 
-def _templates(doc: Doc, lines: Iterable[int]) -> List[List[int]]:
+def _templates(doc: Doc, lines: Sequence[int]) -> List[List[int]]:
     """These lines grouped by their template (see `log`), blank ones left out."""
     thin = pattern("varying").sub
     # any digit is as good as another there: with one digit for all, most lines of a log are the same few texts
-    texts = _once(doc, "even", lambda: _evened(doc.text).split("\n"))
-    template: Dict[str, str] = {}
+    alike: Dict[str, List[int]] = {}
+    for line, text in zip(lines, _evened("\n".join([doc.lines[line][:300] for line in lines])).split("\n")):
+        alike.setdefault(text.strip(), []).append(line)
+    alike.pop("", None)
     groups: Dict[str, List[int]] = {}
-    for line in lines:
-        text = texts[line][:300].strip()
-        if text not in template:
-            template[text] = thin("#", text)
-        groups.setdefault(template[text], []).append(line)
-    groups.pop("", None)
-    return list(groups.values())
+    for text, members in alike.items():
+        groups.setdefault(thin("#", text), []).extend(members)
+    return [sorted(group) for group in groups.values()]
 
 
 def _evened(text: str) -> str:
@@ -1951,6 +1954,7 @@ _SHARED_MOST = 400_000  # characters; the shares of a larger text are those of a
 _RARE = 0.03  # share of the lines: more lines than these that are unlike all others are no exception
 _PER_TERM = 2  # rows of a search that each case term shows, so that one frequent word does not crowd out the others
 _HITS = 400  # hits of a term among which its best are looked for
+_BUILD_LINES = 20_000  # lines read for diagnostics: the first ones are mended first, and the rest is their echo
 _BUILD_TAIL = 20  # the last lines of an install or build say how it ended
 _BLOCK_LINES = 40  # of a diagnostic
 _FEW_VALUES = 12  # different values of a JSON key that make it a kind, not a content
@@ -2017,19 +2021,19 @@ def _diagnostics(doc: Doc) -> List[Tuple[int, int, str, str, str]]:
     One begins where a place or a severity word stands and takes the lines below that are deeper or quote source. The
     code is the tool's, else the message without its particulars; the path may stand in a `-->` line below.
     """
-    place, passing = pattern("diagnostic").match, pattern("passing-row").search
+    place, severe = pattern("diagnostic").match, pattern("severity").search
     quote, coded, thin = pattern("source-quote").match, pattern("message-code").search, pattern("varying").sub
     near = {*_once(doc, "signals", lambda: _signal_lines(doc)), *_lines_with(doc, "note")}
     found: List[Tuple[int, int, str, str, str]] = []
     indent = -1  # of the diagnostic that is open; -1: none
-    for line, text in enumerate(_once(doc, "plain", lambda: _plain(doc))):
+    for line, text in enumerate(_once(doc, "plain", lambda: _plain(doc))[:_BUILD_LINES]):
         at = place(text)
         depth = len(text) - len(text.lstrip())
         if found and indent >= 0 and text.strip() and (quote(text) or depth > indent and not at):
             path = found[-1][4] or (at["path"] if at else "")
             found[-1] = (found[-1][0], line + 1, *found[-1][2:4], path)
             continue
-        said = pattern("severity").search(text) if line in near and not passing(text) else None
+        said = severe(text) if line in near else None
         indent = depth if at or said else -1
         if indent >= 0:
             code = coded(text)
