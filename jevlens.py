@@ -1003,7 +1003,8 @@ def _answer(answer: Any, question: Mapping[str, Any], field: str) -> Answer:
 
 def _keyed(found: Any, names: Collection[str], field: str) -> Any:
     """The object itself, if it has these keys and no other."""
-    return _hold(isinstance(found, dict) and set(found) == set(names), field, f"the {len(names)} sent names", found)
+    good = isinstance(found, dict) and set(found) == set(names)
+    return _hold(good, field, f"exactly the {len(names)} sent names", found)
 
 
 def _number(record: Mapping[str, Any], key: str, field: str, high: float = 1) -> float:
@@ -1015,7 +1016,7 @@ def _number(record: Mapping[str, Any], key: str, field: str, high: float = 1) ->
 def _loaded(body: bytes) -> Any:
     """The JSON object in a body; AnswerError when it is anything else."""
     _hold(len(body) <= MAX_BODY, "body", f"at most {MAX_BODY} bytes", len(body))
-    top: Any = None
+    top: Any = body
     with contextlib.suppress(ValueError, RecursionError):  # `int` takes none of NaN, Infinity and -Infinity
         top = json.loads(body.decode("utf-8"), parse_constant=int, object_pairs_hook=_unrepeated)
     want = "JSON, not a web page: is the base URL the API's root? OpenRouter's ends in /api"
@@ -1064,27 +1065,25 @@ Reply = tuple[int, Mapping[str, str], bytes]  # status, headers with lower-case 
 
 
 class Provider(NamedTuple):
-    """A server of System One. `base`: root, /v1 base or full URL, {NAME} from the environment, "" where only
-    `base_url` tells; `host`: its own, "" where it has none; `price`: dollars for a million input tokens (output is
-    free); `envelope`: as for build_request."""
+    """A server of System One. `host`: "" where only `base_url` tells; `path`: with the host a root, a /v1 base or a full
+    URL, {NAME} from the environment; `price`: dollars for a million input tokens (output is free); `envelope`: as for
+    build_request."""
 
     key_env: str
     host: str
-    base: str
+    path: str
     model: str
     price: float = 0.042
     envelope: str = ""
 
 
 PROVIDERS: dict[str, Provider] = {
-    "typesafe": Provider("TYPESAFE_API_KEY", "api.typesafe.ai", "https://api.typesafe.ai", "jev-latest"),
-    "openrouter": Provider("OPENROUTER_API_KEY", "openrouter.ai", "https://openrouter.ai/api", "~typesafe/jev-latest"),
-    "vercel-ai-gateway": Provider("AI_GATEWAY_API_KEY", "ai-gateway.vercel.sh", "https://ai-gateway.vercel.sh/typesafe",
-                                  "typesafe-ai/jev"),
-    "opencode": Provider("OPENCODE_API_KEY", "opencode.ai", "https://opencode.ai/inference/systemone/v1", "jev-1.13"),
-    "cloudflare-workers-ai": Provider(
-        "CLOUDFLARE_API_KEY", "api.cloudflare.com",
-        "https://api.cloudflare.com/client/v4/accounts/{CLOUDFLARE_ACCOUNT_ID}/ai/run", "typesafe/jev", 0.042, "input"),
+    "typesafe": Provider("TYPESAFE_API_KEY", "api.typesafe.ai", "", "jev-latest"),
+    "openrouter": Provider("OPENROUTER_API_KEY", "openrouter.ai", "/api", "~typesafe/jev-latest"),
+    "vercel-ai-gateway": Provider("AI_GATEWAY_API_KEY", "ai-gateway.vercel.sh", "/typesafe", "typesafe-ai/jev"),
+    "opencode": Provider("OPENCODE_API_KEY", "opencode.ai", "/inference/systemone/v1", "jev-1.13"),
+    "cloudflare-workers-ai": Provider("CLOUDFLARE_API_KEY", "api.cloudflare.com", "/client/v4/accounts/"
+                                      "{CLOUDFLARE_ACCOUNT_ID}/ai/run", "typesafe/jev", envelope="input"),
     "databricks": Provider("DATABRICKS_TOKEN", "", "", "system.ai.openjev-qwen35-4b"),
     "self-hosted": Provider("", "", "", "jev-latest", 0.0),
 }
@@ -1219,7 +1218,7 @@ class SystemOne:
         self.provider, id = provider_of(model or "", base_url or "")
         row = self.row = PROVIDERS[self.provider]
         known = {name: text.strip() for name, text in environ.items() if self.provider == "typesafe"}
-        base = row.base.format_map(collections.defaultdict(str, environ))
+        base = "https://" + row.host + row.path.format_map(collections.defaultdict(str, environ))
         self.url, self.host = endpoint(base_url or known.get("TYPESAFE_BASE_URL") or base)
         self.model = id or known.get("TYPESAFE_DEFAULT_MODEL") or row.model
         self.timeout, self.retries, self.pin, self._transport, self._clock = timeout, retries, pin, transport, clock
