@@ -1301,7 +1301,7 @@ tokens a result. Known forms of keys and passwords are masked first, but masking
 
 
 def cmd_key(args: Any) -> None:
-    """Say what is sent to whom, then store, check or forget a key."""
+    """Say what Jev is sent, and store, check or forget its key."""
     settings = _settings()
     path = key_path(settings, os.environ)
     if args.forget and os.path.exists(path):
@@ -2258,7 +2258,7 @@ def hook(data: bytes, store: Any, settings: Settings) -> tuple[str, str]:
 
 
 def cmd_hook(args: Any) -> None:
-    """Answer one hook call; always exits 0, and prints nothing when nothing changes."""
+    """Answer a coding agent's hook: JSON on standard input; exits 0, and prints nothing when nothing changes."""
     if args.print_config:
         print(json.dumps(host_config(args.print_config), indent=2))
         return
@@ -2364,12 +2364,15 @@ def mcp_serve(lens: Lens, lines: Iterable[bytes], write: Callable[[str], object]
 
 
 def cmd_mcp(args: Any) -> None:
-    """Serve recall and stats over standard input and output."""
+    """Serve recall and stats to an agent: MCP over standard input and output."""
     mcp_serve(Lens("local", _own_store(_settings())), sys.stdin.buffer, write_text)
 
 
 def cmd_filter(args: Any) -> None:
-    """Shorten what comes through a pipe."""
+    """Shorten a pipe: cmd 2>&1 | jevlens.py filter.
+
+    The pipe's exit status is then not cmd's (set -o pipefail keeps it), and a cd in cmd is lost.
+    """
     settings, text = _settings(), read_text("-")
     lens = Lens("auto", _own_store(settings), settings, footer=_shell_footer)
     seen = lens.see(text, "bash", {"command": args.command}, args.task or "")
@@ -2377,7 +2380,7 @@ def cmd_filter(args: Any) -> None:
 
 
 def cmd_statusline(args: Any) -> None:
-    """One line about the session of Claude Code's status line input, or about all sessions."""
+    """Print one line for Claude Code's status line: what was kept out of its session, or of all."""
     session = _get(parsed(read_text("-")), "session_id")
     rows = read_jsonl(os.path.join(_own_store(_settings()).path, "log.jsonl"), SESSION_TAIL)
     total = log_stats(row for row in rows if not session or str(row.get("session")).split("/")[0] == session)
@@ -2449,19 +2452,18 @@ def _tell(seen: Seen, command: str) -> None:
         print(f"jevlens: {command}: sent whole: {seen.reason}", file=sys.stderr)
 
 
-def cmd_see(args: Any) -> None:
-    """Print a view of a file or of standard input."""
+def cmd_see(args: Any) -> str:
+    """Print a view of a file, or of standard input (-)."""
     text = read_text(args.file)
     tool = canonical(args.tool or ("bash" if args.command or args.file == "-" else "read"), None)[0]
     call = {"command": args.command} if tool == "bash" else {"path": "" if args.file == "-" else args.file}
     seen = _own_lens(args.judge, code_policy="outline").see(text, tool, call, args.task)  # a person asked for a view
     _tell(seen, "see")
-    shown = seen.text if seen.text.endswith("\n") or not seen.text else seen.text + "\n"
-    write_text(json.dumps({**seen._asdict(), "kept": _spans(seen.kept)}) + "\n" if args.json else shown)
+    return json.dumps({**seen._asdict(), "kept": _spans(seen.kept)}) if args.json else seen.text
 
 
 def cmd_run(args: Any) -> int:
-    """Run a command and print views of its output; the exit status is the command's."""
+    """Run a command, print views of its output, keep its exit status."""
     import signal
     import subprocess
     command = args.words[1:] if args.words[:1] == ["--"] else args.words
@@ -2489,11 +2491,12 @@ def cmd_run(args: Any) -> int:
     return 128 - child.returncode if child.returncode < 0 else child.returncode
 
 
-def cmd_recall(args: Any) -> None:
-    """Print stored text."""
-    lens = _own_lens()
-    write_text(lens.original(args.id) if args.raw else
-               lens.recall(args.id, args.lines, args.pattern, args.block, args.cursor).rstrip("\n") + "\n")
+def cmd_recall(args: Any) -> Optional[str]:
+    """Print stored text: all, or what is asked for."""
+    if args.raw:  # not a byte more
+        write_text(_own_lens().original(args.id))
+        return None
+    return _own_lens().recall(args.id, args.lines, args.pattern, args.block, args.cursor)
 
 
 def _spans(kept: Sequence[int]) -> str:
@@ -2515,33 +2518,33 @@ def _columns(rows: Iterable[Mapping[str, Any]], keys: str) -> str:
     return "\n".join(lines or ["nothing yet"])
 
 
-def cmd_list(args: Any) -> None:
-    """List stored outputs, the oldest first."""
+def cmd_list(args: Any) -> str:
+    """List what is stored, the oldest first."""
     store, rows = _own_store(_settings()), []
     for record in filter(None, map(store.get, store.ids())):
         row = {key: record.get(key) for key in ("id", "at", "tool", "view", "session")}
         at = row["at"] if isinstance(row["at"], (int, float)) and 0 < row["at"] < 1e11 else 0  # none, or no time
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(at)) if at else ""
         rows.append({**row, "when": when, "tokens": tokens(unpack(record))})
-    write_text((json.dumps(rows) if args.json else _columns(rows, "id when tokens view tool")) + "\n")
+    return json.dumps(rows) if args.json else _columns(rows, "id when tokens view tool")
 
 
 def _decisions(store: DirectoryStore) -> List[Dict[str, Any]]:
     return [event for event in store.events() if event.get("event") == "see"]
 
 
-def cmd_decisions(args: Any) -> None:
-    """What was decided for each large result, from the log."""
+def cmd_decisions(args: Any) -> str:
+    """Say what was decided for each large result."""
     rows = _decisions(_own_store(_settings()))
-    write_text((json.dumps(rows) if args.json else _columns(rows, "view before after shape reason id")) + "\n")
+    return json.dumps(rows) if args.json else _columns(rows, "view before after shape reason id")
 
 
-def cmd_stats(args: Any) -> None:
-    """Sums over the log."""
+def cmd_stats(args: Any) -> str:
+    """Say what was kept out, in sum."""
     total = log_stats(_own_store(_settings()).events())
-    write_text((json.dumps(total) if args.json else
-                "{shortened} of {considered} large results shortened, {saved:,} tokens kept out ({share:.0%} of them), "
-                "{recalls} recalls, Jev asked {asked} times for ${cost:.4f}".format_map(total)) + "\n")
+    text = ("{shortened} of {considered} large results shortened, {saved:,} tokens kept out ({share:.0%} of them), "
+            "{recalls} recalls, Jev asked {asked} times for ${cost:.4f}")
+    return json.dumps(total) if args.json else text.format_map(total)
 
 
 def log_stats(events: Iterable[Mapping[str, Any]]) -> Dict[str, Any]:
@@ -2556,8 +2559,8 @@ def log_stats(events: Iterable[Mapping[str, Any]]) -> Dict[str, Any]:
             "recalls": len(rows["recall"]), "asked": len(rows["ask"]), "cost": round(cost, 9)}
 
 
-def cmd_diff(args: Any) -> None:
-    """The original with the lines marked that the model did not get."""
+def cmd_diff(args: Any) -> Optional[str]:
+    """Print the original with what the model did not get marked."""
     store = _own_store(_settings())
     row = next((row for row in reversed(_decisions(store)) if row.get("id") and args.id in (None, row["id"])), None)
     record = store.get(str(row["id"])) if row else None
@@ -2574,12 +2577,12 @@ def cmd_diff(args: Any) -> None:
         page = _PAGE.format(id=row["id"], head=html.escape(head), rows=rows)
         write_private(args.html, page.encode("utf-8", "replace"))
         print(f"jevlens: wrote {args.html}", file=sys.stderr)
-    elif args.sent:
-        write_text(f"{head}\n{views.render(doc, views.View(str(row['view']), tuple(sorted(sent)))).text}\n")
-    else:
-        on, off = (_GONE, _OFF) if sys.stdout.isatty() and not os.environ.get("NO_COLOR") else ("", "")
-        lines = (f"  {line}" if n in sent else f"{on}- {line}{off}" for n, line in enumerate(doc.lines))
-        write_text("\n".join([head, *lines]) + "\n")
+        return None
+    if args.sent:
+        return f"{head}\n{views.render(doc, views.View(str(row['view']), tuple(sorted(sent)))).text}\n"
+    on, off = (_GONE, _OFF) if sys.stdout.isatty() and not os.environ.get("NO_COLOR") else ("", "")
+    lines = (f"  {line}" if n in sent else f"{on}- {line}{off}" for n, line in enumerate(doc.lines))
+    return "\n".join([head, *lines]) + "\n"
 
 
 def _history() -> Any:
@@ -2611,17 +2614,17 @@ def _masked_in(value: Any) -> Any:
     return masked(value) if isinstance(value, str) else value
 
 
-def cmd_evidence(args: Any) -> None:
-    """Print what a model would get to see of a recorded session for this query: one view a line, for each session."""
+def cmd_evidence(args: Any) -> str:
+    """Print the quotations of a recorded session that fit a query, as a model would get them; a line for each session."""
     history = _history()
     found = [history.extract(session.entries, args.query, max_view_bytes=args.bytes).text
              for session in history.read_session(args.session)]
     if not any(found):
         raise JevlensError(f"evidence: no user or assistant text, or none within {args.bytes} bytes")
-    write_text("\n".join(found) + "\n")
+    return "\n".join(found) + "\n"
 
 
-def cmd_distil(args: Any) -> None:
+def cmd_distil(args: Any) -> str:
     """Say what leaving finished work out of a recorded session would save and cost; the session is not changed."""
     history, settings, rows, ask = _history(), _settings(), [], None
     if args.judge != "local" and not args.dry_run:
@@ -2636,62 +2639,50 @@ def cmd_distil(args: Any) -> None:
                  for name, prices in history.PRICES.items()}
         rows.append({"session": session.id, "edits": edits, "record": record, "savedTokens": saved,
                      "rewriteTokens": anew, "paysAfterCalls": calls})
-    write_text(json.dumps(rows) + "\n" if args.json else "".join(_distilled(row, args.cold) for row in rows))
+    return json.dumps(rows) if args.json else "".join(_distilled(row, args.cold) for row in rows)
 
 
 def _distilled(row: Mapping[str, Any], cold: bool) -> str:
     """What `distil` tells a person of one session."""
-    lines = ["{outcome:9} {beforeChars:>9,} -> {afterChars:>7,}  {reason:12} {label}\n".format_map(each)
-             for each in row["record"].get("results", ())]
-    told = ", ".join(f"{count} ({name})" for name, count in row["paysAfterCalls"].items())
-    last = (f"{len(row['edits'])} edits keep {row['savedTokens']:,} tokens out of each later call; "
-            f"{row['rewriteTokens']:,} tokens are read anew once if the cache is warm, which pays after so many calls: "
-            f"{told}" if row["edits"] else "nothing to leave out" + " that pays while the cache is warm" * (not cold))
-    return "".join(lines) + f"{row['session']}: {last}\n"
+    told = ["{outcome:9} {beforeChars:>9,} -> {afterChars:>7,}  {reason:12} {label}".format_map(each)
+            for each in row["record"].get("results", ())]
+    calls = ", ".join(f"{count} ({name})" for name, count in row["paysAfterCalls"].items())
+    last = "nothing to leave out" + " that pays while the cache is warm" * (not cold)
+    if row["edits"]:
+        last = (f"{len(row['edits'])} edits keep {row['savedTokens']:,} tokens out of each later call; "
+                f"{row['rewriteTokens']:,} tokens are read anew once if the cache is warm, which pays after so many "
+                f"calls: {calls}")
+    return "\n".join([*told, f"{row['session']}: {last}\n"])
 
 
 # every argument of a command, with argparse's options
 ARGUMENTS: Dict[str, Dict[str, Any]] = {
-    "file": {"metavar": "FILE"}, "id": {"metavar": "ID"}, "session": {"help": "a file that a coding agent recorded"},
+    **{name: {"action": "store_true", "help": text} for name, text in {
+        "--json": "print JSON", "--raw": "the original bytes, whole", "--sent": "what was sent instead",
+        "--dry-run": "ask nothing: by rule only", "--check": "ask one tiny question", "--forget": "remove the stored key",
+        "--cold": "the prompt cache is gone anyway: edits need not pay for it"}.items()},
+    **{f"--{name}": {"help": text} for name, text in RECALL_ARGS.items()},
+    "id": {"metavar": "ID", "help": RECALL_ARGS["id"]}, "file": {"metavar": "FILE"},
+    "session": {"metavar": "SESSION", "help": "a file that a coding agent recorded"},
     "words": {"nargs": "...", "metavar": "-- CMD"},
     "--task": {"default": "", "help": "what the output is for, in words: names in it stay in the view"},
     "--judge": {"default": "auto", "help": "auto, local or jev (default: auto)"},
     "--tool": {"help": "read, bash, grep, … (default: read for a file)"},
     "--command": {"default": "", "help": "the shell command that made the output"},
-    "--json": {"action": "store_true", "help": "print JSON"},
-    **{f"--{name}": {"help": text} for name, text in RECALL_ARGS.items()},
-    "--raw": {"action": "store_true", "help": "the original bytes, whole"},
-    "--sent": {"action": "store_true", "help": "what was sent instead"},
     "--html": {"metavar": "FILE", "help": "write one self-contained page"},
     "--query": {"required": True, "help": "the prompt that the quotations are for"},
     "--bytes": {"type": int, "default": 8_192, "help": "of the view, at most (default: 8192)"},
-    "--dry-run": {"action": "store_true", "help": "ask nothing: by rule only"},
-    "--cold": {"action": "store_true", "help": "the prompt cache is gone anyway: edits need not pay for it"},
     "--model": {"help": "`provider/id` or `provider` (default: JEV_LENS_MODEL)"},
-    "--check": {"action": "store_true", "help": "ask one tiny question"},
-    "--forget": {"action": "store_true", "help": "remove the stored key"},
     "--print-config": {"choices": ("claude", "codex", "copilot"), "help": "print the settings to paste"},
 }
-# name -> (function of the parsed arguments, arguments, help); a function returns the exit status, None for 0
-COMMANDS: Dict[str, Tuple[Callable[[Any], Optional[int]], str, str]] = {
-    "see": (cmd_see, "file --task --tool --command --judge --json", "print a view of a file, or of standard input (-)"),
-    "run": (cmd_run, "--task --judge words", "run a command, print views of its output, keep its exit status"),
-    "recall": (cmd_recall, "id --lines --pattern --block --cursor --raw", "print stored text: all, or what is asked for"),
-    "key": (cmd_key, "--model --check --forget", "say what Jev is sent, and store, check or forget its key"),
-    "list": (cmd_list, "--json", "list what is stored"),
-    "decisions": (cmd_decisions, "--json", "what was decided for each large result"),
-    "stats": (cmd_stats, "--json", "what was kept out, in sum"),
-    "diff": (cmd_diff, "id? --sent --html", "the original with what the model did not get marked"),
-    "evidence": (cmd_evidence, "session --query --bytes",
-                 "print the quotations of a recorded session that fit a query, as a model would get them"),
-    "distil": (cmd_distil, "session --judge --json --dry-run --cold",
-               "say what leaving finished work out of a recorded session would save and cost"),
-    "hook": (cmd_hook, "--print-config",
-             "answer a coding agent's hook: one JSON object on standard input; always exits 0"),
-    "mcp": (cmd_mcp, "", "serve recall and stats to an agent: MCP over standard input and output"),
-    "filter": (cmd_filter, "--command --task", "shorten a pipe: cmd 2>&1 | jevlens.py filter (the pipe's exit status is "
-               "then not cmd's; set -o pipefail keeps it, and a cd in cmd is lost)"),
-    "statusline": (cmd_statusline, "", "one line for Claude Code's status line: what was kept out"),
+# The arguments of each command (`?`: may be left out). Command NAME is `cmd_NAME`, whose docstring is its help; it
+# returns a text to print, an exit status, or None.
+COMMANDS = {
+    "see": "file --task --tool --command --judge --json", "run": "--task --judge words",
+    "recall": "id --lines --pattern --block --cursor --raw", "key": "--model --check --forget", "list": "--json",
+    "decisions": "--json", "stats": "--json", "diff": "id? --sent --html", "evidence": "session --query --bytes",
+    "distil": "session --judge --json --dry-run --cold", "hook": "--print-config", "mcp": "",
+    "filter": "--command --task", "statusline": "",
 }
 
 
@@ -2702,8 +2693,9 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
                                      "recall away.", epilog="Try: jevlens.py see FILE --task \"what you look for\"")
     parser.add_argument("--version", action="version", version=__version__)
     rows = parser.add_subparsers(dest="name", metavar="COMMAND", required=True)
-    for name, (_, arguments, text) in COMMANDS.items():
-        row = rows.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+    for name, arguments in COMMANDS.items():
+        text = globals()["cmd_" + name].__doc__
+        row = rows.add_parser(name, help=text, description=text)
         for argument in arguments.split():
             options = {**ARGUMENTS[argument.rstrip("?")], **({"nargs": "?"} if argument.endswith("?") else {})}
             row.add_argument(argument.rstrip("?"), **options)
@@ -2711,7 +2703,10 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     if None in (sys.stdin, sys.stdout, sys.stderr):  # closed by who started us
         return 1
     try:
-        return COMMANDS[args.name][0](args) or 0
+        found: Union[str, int, None] = globals()["cmd_" + args.name](args)
+        if isinstance(found, str):
+            write_text(found if found.endswith("\n") or not found else found + "\n")
+        return found if isinstance(found, int) else 0
     except KeyboardInterrupt:
         return 130  # 128 + SIGINT, as shells say it
     except (JevlensError, OSError, ValueError) as error:  # ValueError: a path that no system takes, or of history.py
