@@ -1065,8 +1065,8 @@ Reply = tuple[int, Mapping[str, str], bytes]  # status, headers with lower-case 
 
 
 class Provider(NamedTuple):
-    """A server of System One. `host`: "" where only `base_url` tells; `path`: with the host a root, a /v1 base or a full
-    URL, {NAME} from the environment; `price`: dollars for a million input tokens (output is free); `envelope`: as for
+    """A server of System One. `host`: "" where only `base_url` tells; `path`: makes a root, a /v1 base or a full URL,
+    with {NAME} from the environment; `price`: dollars for a million input tokens (output is free); `envelope`: as for
     build_request."""
 
     key_env: str
@@ -1146,10 +1146,9 @@ def _exchange(url: str, body: bytes, headers: Mapping[str, str], end: float, box
     data = b""
     try:
         with opener.open(Request(url, body, dict(headers)), timeout=end - time.monotonic()) as reply:
-            while len(data) <= MAX_BODY and time.monotonic() < end:
-                part = reply.read1(MAX_BODY)
+            for part in iter(lambda: reply.read1(MAX_BODY), b""):
                 data += part
-                if not part:
+                if len(data) > MAX_BODY or time.monotonic() >= end:
                     break
             if len(data) <= MAX_BODY and reply.length:  # reading is silent when less came than was promised
                 raise ConnectionError
@@ -2188,8 +2187,8 @@ def claude_response(response: Any, change: Callable[[str], str]) -> Any:
 
     Raises OSError when the whole output, which Claude Code put into a file, cannot be read.
     """
-    if not isinstance(response, Mapping) or response.get("isImage"):
-        return response if isinstance(response, Mapping) else swapped(response, change)
+    if not isinstance(response, Mapping):
+        return swapped(response, change)
     new = {key: value for key, value in response.items() if not key.startswith("persistedOutput")}
     path, names = response.get("persistedOutputPath"), new.get("filenames")
     if path:
@@ -2227,8 +2226,9 @@ def hook(data: bytes, store: Any, settings: Settings) -> tuple[str, str]:
         return "", "not an object, too large, or from Cursor, which takes no replacement"
     host = "copilot" if "toolResult" in event else "codex" if "turn_id" in event else "claude"
     response = _get(event, "tool_response", "toolResult")
-    if response is None or host != "copilot" and event.get("hook_event_name") != "PostToolUse":
-        return "", "unknown host or event"
+    known = host == "copilot" or event.get("hook_event_name") == "PostToolUse"
+    if not known or response is None or _get(response, "isImage"):
+        return "", "an unknown host or event, or an image"
     tool, args = str(_get(event, "tool_name", "toolName") or ""), parsed(_get(event, "tool_input", "toolArgs"))
     if canonical(tool, None)[0] in ("edit", "write"):
         return "", ""
@@ -2297,8 +2297,8 @@ def mcp_call(lens: Lens, name: str, args: Mapping[str, Any]) -> dict[str, Any]:
     given = {key: str(args[key]) for key in RECALL_ARGS if args.get(key) not in (None, "")}
     failed = False
     try:
-        recalled = lens.recall(given.pop("id", ""), **given) if name == "recall" else ""
-        text = recalled or json.dumps(log_stats(lens.store.events()))
+        text = lens.recall(given.pop("id", ""), **given) if name == "recall" else json.dumps(
+            log_stats(lens.store.events()))
     except Exception as error:
         text, failed = str(error), True
     return {"content": [{"type": "text", "text": text}], "isError": failed}
