@@ -39,6 +39,7 @@ import bisect
 import collections
 import contextlib
 import copy
+import itertools
 import json
 import re
 import shlex
@@ -244,13 +245,14 @@ class Memory:
         marks = _marks(doc)
         if kept is not None:
             sent = set(kept)
-            marks = [mark if line in sent else -1 for line, mark in enumerate(marks)]
+            marks = array("q", (mark if line in sent else -1 for line, mark in enumerate(marks)))
         if len(self._lines) + len(marks) >= MEMORY_TOTAL:
             self.__init__()  # type: ignore[misc]
         start = len(self._lines)
         self._starts.append(start)
         self._results.append((label, doc.numbers))
-        self._lines.extend(marks + [-1])
+        self._lines.extend(marks)
+        self._lines.append(-1)
         self._runs.update((hash(run), start + line) for line, run in _runs(doc, marks) if -1 not in run)
 
     def runs(self, doc: views.Doc) -> List[views.Known]:
@@ -260,8 +262,9 @@ class Memory:
         """
         found: List[views.Known] = []
         free, edges = 0, views.ends(doc)
-        marks = _marks(doc) + [-1] if self._runs else []
-        for line, run in _runs(doc, marks):
+        marks = _marks(doc)
+        marks.append(-1)
+        for line, run in _runs(doc, marks) if self._runs else ():
             place = self._runs.get(hash(run)) if line >= free else None
             if place is None:
                 continue
@@ -278,16 +281,17 @@ class Memory:
         return found
 
 
-def _marks(doc: views.Doc) -> List[int]:
+def _marks(doc: views.Doc) -> "array[int]":
     """A hash for each line, as lines are compared."""
-    return [hash(line.rstrip()) for line in doc.bare]
+    return array("q", (hash(line.rstrip()) for line in doc.bare))
 
 
-def _runs(doc: views.Doc, marks: Sequence[int]) -> Iterable[Tuple[int, Tuple[int, ...]]]:
+def _runs(doc: views.Doc, marks: "array[int]") -> Iterable[Tuple[int, Tuple[int, ...]]]:
     """The first line and the hashes of each RUN lines in a row that count, or were not sent (-1)."""
-    counting = [at for at, (line, mark) in enumerate(zip(doc.bare, marks)) if mark == -1 or len(line.strip()) >= TRIVIAL]
-    hashes = [marks[at] for at in counting]
-    return zip(counting, zip(*(hashes[shift:] for shift in range(RUN))))
+    lines = zip(doc.bare, marks)
+    counting = array("q", (at for at, (line, mark) in enumerate(lines) if mark == -1 or len(line.strip()) >= TRIVIAL))
+    hashes = array("q", (marks[at] for at in counting))
+    return zip(counting, zip(*(itertools.islice(hashes, shift, None) for shift in range(RUN))))
 
 
 RECENT = 5  # edits whose words still point at code that will be edited next
@@ -348,8 +352,8 @@ class Session:
         for name, line in views.places(doc) if doc.shape in POINTING else ():
             self.hits[name].add(line)
         if len(doc.lines) <= MEMORY_RESULT:
-            self.names |= views.names(text)
             self.memory.learn(_label(case), doc, kept)
+            self.names |= views.names(text)
 
     def _learn_edit(self, args: Mapping[str, Any]) -> None:
         """Take in which files an edit or a patch changed, and the lines that it took out or put in."""

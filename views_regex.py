@@ -1453,7 +1453,9 @@ _HITS_MOST = 20_000  # lines; nor does one in more than these, and looking for m
 def names(text: str) -> Set[str]:
     """The identifiers of a text: 5 word characters or more that show by case, `_` or a digit that they are names."""
     sign = pattern("name-sign").search
-    return {word for word in set(pattern("name").findall(text)) if sign(word)}
+    found = set(pattern("name").findall(text))
+    found.difference_update([word for word in found if not sign(word)])
+    return found
 
 
 def terms(task: str = "", latest: str = "", said: str = "", args: Any = None) -> Dict[str, float]:
