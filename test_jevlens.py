@@ -5835,6 +5835,15 @@ def test_evidence_names_the_speaker_and_what_the_model_sees_is_not_repeated() ->
     assert view["shown"] + view["omitted"] == 30 and not {"u0", "a1"} & {row[0] for row in view["evidence"]}
 
 
+def test_a_name_is_known_by_who_is_called_by_it() -> None:
+    said = [("u", "I have a dog, Ben."), ("a", "My dog is ill"), ("u", "Oh no, Ben!"), ("a", "Hey Ann, sadly so")]
+    index = history.Index(talk(*((f"{i}{k}", text) for k, (i, text) in enumerate(said * 8))))
+    plain, of_ben, of_ann = (history.relevance(index, q) for q in ("the dog", "the dog of Ben", "the dog of Ann"))
+    assert of_ben[1] > of_ben[0] and of_ann[0] > of_ann[1]
+    assert [max(pair) for pair in zip(of_ben, of_ann)] == pytest.approx([history.SPEAKER * score for score in plain])
+    assert history.relevance(index, "the dog of ben")[0] > of_ben[0]  # in lower case it is a word like others
+
+
 def test_adapters_of_message_lists() -> None:
     messages: list[dict[str, Any]] = [{"role": "system", "content": "be brief"}, {"role": "user", "content": "use uv"},
                                       {"role": "assistant", "content": [{"type": "text", "text": "yes"}], "id": "m_7"}]
