@@ -142,55 +142,37 @@ class Numbering(NamedTuple):
     numbers: Tuple[int, ...] = (1,)
     prefix: Tuple[int, ...] = ()
 
+    def runs(self, start: int, end: int) -> Iterator[Tuple[int, int, int]]:
+        """The runs in lines [start, end): first line, end, and the number of the first line (0: without numbers)."""
+        for run in range(bisect_right(self.starts, start) - 1, len(self.starts)):
+            low, high = max(start, self.starts[run]), min(end, *self.starts[run + 1:run + 2], end)
+            if low < high:
+                yield low, high, self.numbers[run] and self.numbers[run] + low - self.starts[run]
+
     def number(self, line: int) -> int:
         """The number of a 0-based line as its reader sees it; 0 for a line that has none."""
-        run = _run_of(self.starts, line)
-        return self.numbers[run] + line - self.starts[run] if self.numbers[run] else 0
+        return next(self.runs(line, line + 1))[2]
 
     def label(self, start: int, end: int) -> str:
         """The lines [start, end) named in these numbers, as recall takes them: `81-140`, `7,9-12`, `40-90 +2`.
 
         `+2` counts lines that have no number of their own.
         """
-        parts: List[str] = []
-        bare = 0
-        at = start
-        while at < end:
-            run = _run_of(self.starts, at)
-            stop = min(end, self.starts[run + 1]) if run + 1 < len(self.starts) else end
-            if self.numbers[run]:
-                first = self.numbers[run] + at - self.starts[run]
-                parts.append(str(first) if stop - at == 1 else f"{first}-{first + stop - at - 1}")
-            else:
-                bare += stop - at
-            at = stop
-        return ",".join(parts) + (f" +{bare}" if bare else "") if parts else f"+{bare}"
+        runs = list(self.runs(start, end))
+        named = [str(first) if high - low == 1 else f"{first}-{first + high - low - 1}"
+                 for low, high, first in runs if first]
+        bare = sum(high - low for low, high, first in runs if not first)
+        return " ".join([",".join(named)] * bool(named) + [f"+{bare}"] * bool(bare))
 
     def lines(self, first: int, last: int, total: int) -> List[int]:
         """The 0-based lines of an output of `total` lines whose numbers lie in first..last, ascending."""
-        found: List[int] = []
-        for run, start in enumerate(self.starts):
-            number = self.numbers[run]
-            if not number:
-                continue
-            size = (self.starts[run + 1] if run + 1 < len(self.starts) else total) - start
-            low = max(first, number)
-            high = min(last, number + size - 1)
-            found.extend(range(start + low - number, start + high - number + 1))
-        return found
+        return [line for low, high, number in self.runs(0, total) if number
+                for line in range(low + max(0, first - number), min(high, low + last - number + 1))]
 
-
-def _run_of(starts: Sequence[int], line: int) -> int:
-    """The index of the last start that is not after `line` (binary search)."""
-    low = 0
-    high = len(starts)
-    while high - low > 1:
-        middle = (low + high) // 2
-        if starts[middle] <= line:
-            low = middle
-        else:
-            high = middle
-    return low
+    def rising(self, total: int) -> bool:
+        """Whether no number stands twice in `total` lines, so that a number names one line."""
+        runs = [(number, number + high - low) for low, high, number in self.runs(0, total) if number]
+        return all(before[1] <= after[0] for before, after in zip(runs, runs[1:]))
 
 
 def _prefix_of(line: str, separator: str) -> Tuple[int, int]:
@@ -220,54 +202,28 @@ def _separator(lines: Sequence[str]) -> str:
     return ""
 
 
-def _runs(numbers: Iterable[int]) -> Tuple[Tuple[int, ...], Tuple[int, ...]]:
-    """Group line numbers (0: none) into runs that count up by one: (starts, first numbers)."""
-    starts: List[int] = []
-    firsts: List[int] = []
-    expected = -1
-    for line, number in enumerate(numbers):
-        if number != expected:
-            starts.append(line)
-            firsts.append(number)
-        expected = number + 1 if number else 0
-    return tuple(starts), tuple(firsts)
-
-
-def _rising(starts: Sequence[int], numbers: Sequence[int]) -> bool:
-    """Whether no number stands twice, so that a number names one line."""
-    last = 0
-    for run, number in enumerate(numbers):
-        if not number:
-            continue
-        if number <= last:
-            return False
-        last = number + (starts[run + 1] - starts[run] - 1 if run + 1 < len(starts) else 0)
-    return True
-
-
 def numbering(lines: Sequence[str], shown: Sequence[Shown] = ()) -> Numbering:
     """How these lines are numbered: by printed prefixes, else by the one file they come from, else from 1.
 
     `shown`: the files and ranges of a read or display. Several files, or a tail whose place is not known: the
     output's own numbers.
     """
+    total = len(lines)
     separator = _separator(lines)
     if separator:
-        pairs = [_prefix_of(line, separator) for line in lines]
-        starts, numbers = _runs(number for _, number in pairs)
-        prefix = tuple(length for length, _ in pairs)
-        if _rising(starts, numbers):
-            return Numbering("tool", starts, numbers, prefix)
-        return Numbering("output", prefix=prefix)
+        prefix, printed = zip(*(_prefix_of(line, separator) for line in lines))
+        # a run begins where the number is not the one before plus 1; lines without a number are a run as well
+        starts = [line for line, number in enumerate(printed)
+                  if not line or number != (printed[line - 1] and printed[line - 1] + 1)]
+        found = Numbering("tool", tuple(starts), tuple(printed[line] for line in starts), prefix)
+        return found if found.rising(total) else Numbering("output", prefix=prefix)
     if shown and len({item.path for item in shown}) == 1 and all(item.first for item in shown):
         head = header_lines(lines)  # the host's own lines stand before the file's
-        starts_list = [head]
-        for item in shown[:-1]:
-            starts_list.append(starts_list[-1] + ((item.last or 0) - item.first + 1))
-        firsts = tuple(item.first for item in shown)
-        if starts_list == sorted(set(starts_list)) and starts_list[-1] < len(lines) and _rising(starts_list, firsts):
-            zero = (0,) * bool(head)
-            return Numbering("file", (*zero, *starts_list), (*zero, *firsts))
+        sizes = [(item.last or 0) - item.first + 1 for item in shown[:-1]]
+        starts = [*[0] * bool(head), *accumulate(sizes, initial=head)]
+        found = Numbering("file", tuple(starts), (*[0] * bool(head), *(item.first for item in shown)))
+        if starts[-1] < total and min(sizes, default=1) > 0 and found.rising(total):
+            return found
     return Numbering("output")
 
 
@@ -280,7 +236,7 @@ class Doc:
     """
 
     __slots__ = ("text", "lines", "tool", "args", "path", "command", "shown", "kind", "shape", "language", "numbers",
-                 "_blocks", "_units", "_bare", "memo")
+                 "memo")
 
     def __init__(self, text: str, tool: str = "", args: Optional[Mapping[str, Any]] = None) -> None:
         self.text = text
@@ -294,30 +250,28 @@ class Doc:
         self.kind, self.shape = classify(self.lines, tool, self.args, self.shown)
         self.language = language_of(self.path or (self.shown[0].path if self.shown else ""))
         self.numbers = numbering(self.lines, self.shown)
-        self._blocks: Optional[List[Block]] = None
-        self._units: Optional[List[Block]] = None
-        self._bare: Optional[List[str]] = None
-        self.memo: Dict[Any, Any] = {}  # what views work out more than once (term scores, names of lines)
+        self.memo: Dict[Any, Any] = {}  # what is worked out more than once (term scores, blocks)
 
     @property
     def bare(self) -> List[str]:
         """The lines without printed number prefixes (the same list when there are none)."""
-        if self._bare is None:
-            prefix = self.numbers.prefix
-            self._bare = [line[cut:] for line, cut in zip(self.lines, prefix)] if prefix else self.lines
-        return self._bare
+        prefix = self.numbers.prefix
+        return self.once("bare", lambda: [line[cut:] for line, cut in zip(self.lines, prefix)]) if prefix else self.lines
 
     def units(self) -> List[Block]:
         """Blocks that together hold every line once, worked out once: see `units`."""
-        if self._units is None:
-            self._units = units(self)
-        return self._units
+        return self.once("units", lambda: units(self))
 
     def blocks(self) -> List[Block]:
         """`blocks(self)`, worked out once."""
-        if self._blocks is None:
-            self._blocks = blocks(self)
-        return self._blocks
+        return self.once("blocks", lambda: blocks(self))
+
+    def once(self, key: Any, make: Callable[[], _T]) -> _T:
+        """What `make` gives, worked out once under this key."""
+        if key not in self.memo:
+            self.memo[key] = make()
+        found: _T = self.memo[key]
+        return found
 
 
 def read(text: str, tool: str = "", args: Optional[Mapping[str, Any]] = None) -> Doc:
@@ -334,32 +288,24 @@ def units(doc: Doc) -> List[Block]:
     A block of up to UNIT_LINES lines is one unit; a longer one with members gives its members and what lies between
     them; lines in no block are units without a name.
     """
+    last = Block("", len(doc.lines), len(doc.lines))
+    edges = [*doc.blocks(), last, last]
+    outer = [Block("", 0, len(doc.lines) + 1, -1, "rest")]  # the long blocks that are open
     found: List[Block] = []
-    _split(doc.blocks(), 0, len(doc.lines), Block("", 0, len(doc.lines), -1), found)
-    return found
-
-
-def _split(inside: Sequence[Block], start: int, end: int, parent: Block, found: List[Block]) -> None:
-    """Add to `found` the units of lines [start, end) of `parent`, whose descendants are `inside`."""
-    at = start
-    rest = parent._replace(kind=parent.kind if parent.depth >= 0 else "rest")
-    index = 0
-    while index < len(inside):
-        block = inside[index]
-        members = index + 1
-        while members < len(inside) and inside[members].start < block.end:
-            members += 1
-        if block.start > at:
-            found.append(rest._replace(start=at, end=block.start))
-        below = inside[index + 1:members]
-        if block.end - block.start > UNIT_LINES and below:
-            _split(below, block.start, block.end, block, found)
-        else:
+    at = 0
+    for block, after in zip(edges, edges[1:]):
+        while at < block.start or outer[-1].end <= block.start:
+            rest = outer[-1]._replace(start=at, end=min(outer[-1].end, block.start))
+            found += [rest] * (at < rest.end)
+            at = rest.end
+            if outer[-1].end <= at:
+                outer.pop()
+        if at == block.start and block.end - at > UNIT_LINES and after.start < block.end:
+            outer.append(block)
+        elif at == block.start < block.end:
             found.append(block)
-        at = block.end
-        index = members
-    if at < end:
-        found.append(rest._replace(start=at, end=end))
+            at = block.end
+    return found
 
 
 def places(doc: Doc) -> List[Tuple[str, int]]:
@@ -1505,14 +1451,6 @@ def _stem(word: str) -> str:
     return word[: len(word) - len(ending)]
 
 
-def _once(doc: Doc, key: Any, make: Callable[[], _T]) -> _T:
-    """What `make` gives, worked out once for a Doc."""
-    if key not in doc.memo:
-        doc.memo[key] = make()
-    found: _T = doc.memo[key]
-    return found
-
-
 def _lowered(doc: Doc) -> Tuple[str, "array[int]"]:
     """The text in lower case, as long as the text, and where its lines start (with one start after the end)."""
     text = doc.text.replace("İ", "i")  # the one letter that lower() makes two of
@@ -1527,7 +1465,7 @@ def _lines_with(doc: Doc, literal: str, most: float = inf, rule: str = "") -> Li
     rule: what must match where the literal stands; `word`: a word or a part of an identifier starts there, so that
     `table` is found in `FooTable`, not in `renderable`.
     """
-    low, starts = _once(doc, "low", lambda: _lowered(doc))
+    low, starts = doc.once("low", lambda: _lowered(doc))
     match = pattern(rule).match if rule and rule != "word" else None
     word = rule == "word" and literal[0].isalpha()
     found: List[int] = []
@@ -1545,7 +1483,7 @@ def _lines_with(doc: Doc, literal: str, most: float = inf, rule: str = "") -> Li
 
 def _scores(doc: Doc, terms: Mapping[str, float]) -> Dict[int, float]:
     """For each line with case terms the sum of weight × log(lines / lines with the term) over them."""
-    return _once(doc, ("scores", tuple(terms.items())), lambda: _scored(doc, terms))
+    return doc.once(("scores", tuple(terms.items())), lambda: _scored(doc, terms))
 
 
 def _scored(doc: Doc, terms: Mapping[str, float]) -> Dict[int, float]:
@@ -1692,7 +1630,7 @@ def focus(doc: Doc, terms: Mapping[str, float]) -> Optional[View]:
 def signals(doc: Doc, terms: Mapping[str, float] = {}) -> Optional[View]:
     """Every line that tells of trouble and the last eight, each with its neighbours."""
     tail = range(len(doc.lines) - _SIGNALS_TAIL, len(doc.lines))
-    return _view(doc, "signals", _around([*_once(doc, "signals", lambda: _signal_lines(doc)), *tail], 1, 1), terms)
+    return _view(doc, "signals", _around([*doc.once("signals", lambda: _signal_lines(doc)), *tail], 1, 1), terms)
 
 
 def tree(doc: Doc, terms: Mapping[str, float] = {}) -> Optional[View]:
@@ -1734,7 +1672,7 @@ def log(doc: Doc, terms: Mapping[str, float] = {}) -> Optional[View]:
     A template is the line with numbers, paths, URLs and quotations taken out. Not offered when templates that occur
     three times or more make up less than 30 % of the lines (the text is no log).
     """
-    groups = _once(doc, "templates", lambda: _templates(doc, range(len(doc.lines))))
+    groups = doc.once("templates", lambda: _templates(doc, range(len(doc.lines))))
     if sum(len(group) for group in groups if len(group) >= 3) < 0.3 * len(doc.lines):
         return None
     keep = {line for group in groups for line in (*group[:2], group[-1])}
@@ -1829,7 +1767,7 @@ _TEST_TAIL = 5
 def failures(doc: Doc) -> List[Tuple[int, int]]:
     """The failing tests of a run as line ranges [start, end), by the grammars of _FAILURE_RULES."""
     starts = _broken_lines(doc, pattern("failure-start").match)
-    ended, lines = pattern("failure-end").match, _once(doc, "plain", lambda: _plain(doc))
+    ended, lines = pattern("failure-end").match, doc.once("plain", lambda: _plain(doc))
     found: List[Tuple[int, int]] = []
     for start, stop in zip(starts, [*starts[1:], len(doc.lines)]):
         end = next((i for i in range(start + 1, stop) if ended(lines[i])), stop)
@@ -1845,8 +1783,8 @@ def failures(doc: Doc) -> List[Tuple[int, int]]:
 
 def _broken_lines(doc: Doc, hit: Callable[[str], object]) -> List[int]:
     """The lines that are hit among those that hold one of _FAILURE_WORDS."""
-    near = _once(doc, "broken", lambda: sorted({line for word in _FAILURE_WORDS for line in _lines_with(doc, word)}))
-    lines = _once(doc, "plain", lambda: _plain(doc))
+    near = doc.once("broken", lambda: sorted({line for word in _FAILURE_WORDS for line in _lines_with(doc, word)}))
+    lines = doc.once("plain", lambda: _plain(doc))
     return [line for line in near if hit(lines[line])]
 
 
@@ -1869,7 +1807,7 @@ def testlog(doc: Doc, terms: Mapping[str, float] = {}) -> Optional[View]:
 def _summary_lines(doc: Doc) -> Set[int]:
     """The lines that speak of a whole test run or name what failed in it."""
     summary = pattern("test-summary").match
-    return {line for line, text in enumerate(_once(doc, "plain", lambda: _plain(doc))) if summary(text)}
+    return {line for line, text in enumerate(doc.once("plain", lambda: _plain(doc))) if summary(text)}
 
 
 def _failure(doc: Doc, start: int, end: int, bodies: Set[str], before: int) -> List[int]:
@@ -1877,7 +1815,7 @@ def _failure(doc: Doc, start: int, end: int, bodies: Set[str], before: int) -> L
 
     before: lines of source kept above a marked line.
     """
-    text = _once(doc, "plain", lambda: _plain(doc))
+    text = doc.once("plain", lambda: _plain(doc))
     folded = _library_lines(text, start, end)
     lines = [line for line in range(start + 1, end) if text[line].strip() and line not in folded]
     exact = [line for line in lines if text[line].startswith("E  ")]
@@ -2025,10 +1963,10 @@ def _diagnostics(doc: Doc) -> List[Tuple[int, int, str, str, str]]:
     """
     place, severe = pattern("diagnostic").match, pattern("severity").search
     quote, coded, thin = pattern("source-quote").match, pattern("message-code").search, pattern("varying").sub
-    near = {*_once(doc, "signals", lambda: _signal_lines(doc)), *_lines_with(doc, "note")}
+    near = {*doc.once("signals", lambda: _signal_lines(doc)), *_lines_with(doc, "note")}
     found: List[Tuple[int, int, str, str, str]] = []
     indent = -1  # of the diagnostic that is open; -1: none
-    for line, text in enumerate(_once(doc, "plain", lambda: _plain(doc))[:_BUILD_LINES]):
+    for line, text in enumerate(doc.once("plain", lambda: _plain(doc))[:_BUILD_LINES]):
         at = place(text)
         depth = len(text) - len(text.lstrip())
         if found and indent >= 0 and text.strip() and (quote(text) or depth > indent and not at):
@@ -2159,14 +2097,14 @@ def _base_other(doc: Doc, terms: Mapping[str, float]) -> Set[int]:
 
 def _outstanding(doc: Doc) -> Set[int]:
     """Rare signals, and what is said once or twice among many lines that are alike; few, or none."""
-    groups = _once(doc, "templates", lambda: _templates(doc, range(len(doc.lines))))
+    groups = doc.once("templates", lambda: _templates(doc, range(len(doc.lines))))
     rare = {line for group in groups if len(group) <= _PER_CODE for line in group}
     return _rare_signals(doc, _SHARES["other"][2]) | (rare if len(rare) <= _RARE * len(doc.lines) else set())
 
 
 def _rare_signals(doc: Doc, share: float) -> Set[int]:
     """Two signal lines of each template, when these are at most `share` of the lines: more are a program's own talk."""
-    signs = _templates(doc, _once(doc, "signals", lambda: _signal_lines(doc)))
+    signs = _templates(doc, doc.once("signals", lambda: _signal_lines(doc)))
     told = {line for group in signs for line in group[:_PER_CODE]}
     return told if len(told) <= share * len(doc.lines) else set()
 
