@@ -242,10 +242,7 @@ class Memory:
 
     def learn(self, label: str, doc: views.Doc, kept: Optional[Iterable[int]] = None) -> None:
         """Remember the lines of a result that were sent (`kept` None: all)."""
-        marks = _marks(doc)
-        if kept is not None:
-            sent = set(kept)
-            marks = array("q", (mark if line in sent else -1 for line, mark in enumerate(marks)))
+        marks = _marks(doc, range(len(doc.lines)) if kept is None else set(kept))
         if len(self._lines) + len(marks) >= MEMORY_TOTAL:
             self.__init__()  # type: ignore[misc]
         start = len(self._lines)
@@ -262,7 +259,7 @@ class Memory:
         """
         found: List[views.Known] = []
         free, edges = 0, views.ends(doc)
-        marks = _marks(doc)
+        marks = _marks(doc, range(len(doc.lines)))
         marks.append(-1)
         for line, run in _runs(doc, marks) if self._runs else ():
             place = self._runs.get(hash(run)) if line >= free else None
@@ -281,9 +278,9 @@ class Memory:
         return found
 
 
-def _marks(doc: views.Doc) -> "array[int]":
-    """A hash for each line, as lines are compared."""
-    return array("q", (hash(line.rstrip()) for line in doc.bare))
+def _marks(doc: views.Doc, sent: Container[int]) -> "array[int]":
+    """A hash for each line that was sent, -1 for the others."""
+    return array("q", (hash(line.rstrip()) if at in sent else -1 for at, line in enumerate(doc.bare)))
 
 
 def _runs(doc: views.Doc, marks: "array[int]") -> Iterable[Tuple[int, Tuple[int, ...]]]:
@@ -1460,7 +1457,7 @@ def write_private(target: str, data: bytes) -> None:
 
 
 def append_private(target: str, event: Mapping[str, Any]) -> None:
-    """Append one JSON line to a file for the owner only, in one write, so that lines of parallel processes do not mix."""
+    """Append one JSON line to a file for the owner only; in one write, so that parallel processes' lines do not mix."""
     with open(target, "ab", 0, opener=_private) as file:
         file.write(json.dumps(event, separators=(",", ":")).encode("ascii") + b"\n")
 
@@ -1528,16 +1525,14 @@ def search(pattern: str, lines: Sequence[str]) -> List[int]:
         return [number for number, line in enumerate(lines) if low in line.lower()]
     import subprocess
     request = json.dumps([regex.group(1), list(lines)]).encode("ascii")
-    budget = REGEX_SECONDS + 0.2 + len(request) / 20_000_000  # plus its start, and what it needs to read the text
+    seconds = REGEX_SECONDS + 0.2 + len(request) / 20_000_000  # with its start, and what it needs to read the text
+    command, what = [sys.executable, "-I", "-S", "-c", _SEARCH], f"recall: pattern {pattern[:80]!r}"
     try:
-        done = subprocess.run([sys.executable, "-I", "-S", "-c", _SEARCH], input=request, capture_output=True,
-                              timeout=budget)
+        done = subprocess.run(command, input=request, capture_output=True, timeout=seconds)
     except subprocess.TimeoutExpired:
-        raise JevlensError(f"recall: pattern {pattern[:80]!r}: stopped after one second, it backtracks; "
-                           "try a plain substring") from None
+        raise JevlensError(f"{what}: stopped after one second, it backtracks; try a plain substring") from None
     if done.returncode:
-        why = done.stderr.decode("utf-8", "replace").strip().rsplit("\n", 1)[-1][:200]
-        raise JevlensError(f"recall: pattern {pattern[:80]!r}: {why}")
+        raise JevlensError(f"{what}: {done.stderr.decode('utf-8', 'replace').splitlines()[-1][:200]}")
     return [int(number) for number in json.loads(done.stdout)]
 
 
@@ -1557,7 +1552,7 @@ def block_lines(doc: views.Doc, name: str) -> Set[int]:
 
 
 def select(doc: views.Doc, asked: Mapping[str, str]) -> List[int]:
-    """The 0-based lines for `lines`, `block` and `pattern`; a pattern is searched, with what is around, in the others."""
+    """The 0-based lines for `lines`, `block` and `pattern`; hits of a pattern and what is around stay in the others."""
     total = len(doc.lines)
     chosen = set(range(total))
     if "lines" in asked:
@@ -1673,9 +1668,8 @@ class Lens:
     later process that opens the same session knows what was sent.
     """
 
-    def __init__(self, judge: Any = "auto", store: Any = None, settings: Optional[Settings] = None,
-                 remember: bool = True, gutter: Optional[bool] = None, footer: Any = None,
-                 session: Optional[str] = None) -> None:
+    def __init__(self, judge: Any = "auto", store: Any = None, settings: Settings | None = None, remember: bool = True,
+                 gutter: bool | None = None, footer: Any = None, session: str | None = None) -> None:
         self.settings = settings or _settings()
         self.judge = make_judge(judge, self.settings)
         if isinstance(self.judge, JevJudge):
@@ -1712,7 +1706,7 @@ class Lens:
 
     def _see(self, session: Session, output: str, tool: str, args: Optional[Mapping[str, Any]], task: str,
              latest: str, said: str, is_error: bool, learn: bool = False, count: bool = True) -> Seen:
-        """One result; never raises. learn: it was sent as it stands, only take it in; count: for `stats` and the log."""
+        """One result, never raising. learn: it was sent as it stands, only take it in; count: in `stats` and the log."""
         try:
             name, known = canonical(tool, args)
             task, latest, said = (str(part or "") for part in (task, latest, said))
@@ -2568,9 +2562,10 @@ def log_stats(events: Iterable[Mapping[str, Any]]) -> Dict[str, Any]:
 def cmd_diff(args: Any) -> Optional[str]:
     """Print the original with what the model did not get marked."""
     store = _own_store(_settings())
-    row = next((row for row in reversed(_decisions(store)) if row.get("id") and args.id in (None, row["id"])), None)
-    record = store.get(str(row["id"])) if row else None
-    if row is None or record is None:
+    rows = [row for row in _decisions(store) if row.get("id") and args.id in (None, row["id"])]
+    row = rows[-1] if rows else {}
+    record = store.get(str(row.get("id")))
+    if record is None:
         raise JevlensError(f"diff: {args.id or 'no shortened output'}: not in the log of this store")
     doc = read_record(record)
     sent = {line - 1 for low, high in ranges(row["kept_lines"] or "0") for line in range(low, high + 1) if line}
@@ -2578,9 +2573,9 @@ def cmd_diff(args: Any) -> Optional[str]:
     head = f"{row['view']} · {row['after']:,} of {row['before']:,} tokens (−{saved:.0%}) · {row['id']}"
     if args.html:
         import html
-        rows = "\n".join(f'<span class="{"" if n in sent else "gone"}"><i>{n + 1:>6} </i>{html.escape(line)}</span>'
-                         for n, line in enumerate(doc.lines))
-        page = _PAGE.format(id=row["id"], head=html.escape(head), rows=rows)
+        spans = "\n".join(f'<span class="{"" if n in sent else "gone"}"><i>{n + 1:>6} </i>{html.escape(line)}</span>'
+                          for n, line in enumerate(doc.lines))
+        page = _PAGE.format(id=row["id"], head=html.escape(head), rows=spans)
         write_private(args.html, page.encode("utf-8", "replace"))
         print(f"jevlens: wrote {args.html}", file=sys.stderr)
         return None
@@ -2621,7 +2616,7 @@ def _masked_in(value: Any) -> Any:
 
 
 def cmd_evidence(args: Any) -> str:
-    """Print the quotations of a recorded session that fit a query, as a model would get them; a line for each session."""
+    """Print the quotations of a recorded session that fit a query, as a model would get them; one line a session."""
     history = _history()
     found = [history.extract(session.entries, args.query, max_view_bytes=args.bytes).text
              for session in history.read_session(args.session)]
@@ -2665,8 +2660,8 @@ def _distilled(row: Mapping[str, Any], cold: bool) -> str:
 ARGUMENTS: Dict[str, Dict[str, Any]] = {
     **{name: {"action": "store_true", "help": text} for name, text in {
         "--json": "print JSON", "--raw": "the original bytes, whole", "--sent": "what was sent instead",
-        "--dry-run": "ask nothing: by rule only", "--check": "ask one tiny question", "--forget": "remove the stored key",
-        "--cold": "the prompt cache is gone anyway: edits need not pay for it"}.items()},
+        "--dry-run": "ask nothing: by rule only", "--forget": "remove the stored key",
+        "--check": "ask one tiny question", "--cold": "the prompt cache is gone anyway: edits are free"}.items()},
     **{f"--{name}": {"help": text} for name, text in RECALL_ARGS.items()},
     "id": {"metavar": "ID", "help": RECALL_ARGS["id"]}, "file": {"metavar": "FILE"},
     "session": {"metavar": "SESSION", "help": "a file that a coding agent recorded"},
