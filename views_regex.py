@@ -864,7 +864,6 @@ _LANGUAGES = {
                       r"|([{\[])\s*$|<([A-Za-z][\w:.-]{0,80})[^<]*$|- (\S.{0,200})"
                       r"|([\w-]{1,80}(?: \"[^\"]{0,200}\"){0,3}) ?\{\s*$", '"scripts": {', "}, 1"),
 }
-_COMMENT = {"scan-js": "//", "scan-c": "//", "scan-css": "/*", "scan-lua": "--"}  # else #
 _TYPES = frozenset("class interface @interface enum record struct trait impl namespace mod module object protocol "
                    "extension actor union type describe suite context defmodule defprotocol "
                    "defimpl @implementation".split())
@@ -887,18 +886,21 @@ def _declaration(row: _Language) -> str:
 
 
 _DOUBLE, _SINGLE = r'"(?:[^"\\\n]|\\.)*"', r"'(?:[^'\\\n]|\\.)*'"
+_NOTE, _TRIPLE = r"/\*[\s\S]*?(?:\*/|\Z)", r"(?P<three>\"{3}|'{3})[\s\S]*?(?:(?P=three)|\Z)"
+_TEMPLATE = r"`(?:[^`\\]|\\[\s\S])*(?:`|\Z)"  # its `${ }` counts as its text: what matters is that it balances
 _BLOCK_RULES = (
     *(Rule(f"declare-{name}", _declaration(row), row.hit, row.miss, re.ASCII) for name, row in _LANGUAGES.items()),
-    # strings and comments that end in their line, and `open`: what may run over lines
-    Rule("scan-js", r"//.*|(?P<open>/\*|`)|" + _DOUBLE + "|" + _SINGLE + r""
+    # strings and comments, also over lines; what nobody closes runs to the end
+    Rule("scan-js", rf"//.*|{_NOTE}|{_TEMPLATE}|{_DOUBLE}|{_SINGLE}"
          r"|(?:(?<=[=(,:;!&|?\[{])[ \t]{0,20}|(?<=return ))/(?![/*])(?:[^/\\\[\n]|\\.|\[(?:[^\]\\\n]"
          r"|\\.){0,200}\]){1,400}/", "a = '}';", "a = b"),
-    Rule("scan-c", r"//.*|(?P<open>/\*|`|\"\"\"|\b[bc]?r#{0,8}\"|R\"\w{0,16}\(|@\")|" + _DOUBLE + r"|'(?:[^'\\]"
-         r"|\\[^']{1,10}|\\')'", "c = '{';", "fn f<'a>(x: &'a str)", re.A),
-    Rule("scan-css", r"(?P<open>/\*)|" + _DOUBLE + "|" + _SINGLE, "content: '}'", "color: red"),
-    Rule("scan-hash", r"(?:^|(?<=[ \t;]))#.*|" + _DOUBLE + r"|'[^'\n]*'|\\.", "x # {", "echo $#"),
-    Rule("scan-triple", r"#.*|(?P<open>\"\"\"|''')|" + _DOUBLE + "|" + _SINGLE, 'x = """', "x = y"),
-    Rule("scan-lua", r"(?P<open>(?:--)?\[\[|/\*)|--.*|" + _DOUBLE + r"|'[^'\n]*'", "x = [[", "x = y[1]"),
+    Rule("scan-c", rf"//.*|{_NOTE}|{_TEMPLATE}|{_TRIPLE}|\b[bc]?r(?P<r>#{{0,8}})\"[\s\S]*?(?:\"(?P=r)|\Z)"
+         rf"|R\"(?P<raw>\w{{0,16}})\([\s\S]*?(?:\)(?P=raw)\"|\Z)|@\"[\s\S]*?(?:\"|\Z)|{_DOUBLE}"
+         r"|'(?:[^'\\]|\\[^']{1,10}|\\')'", "c = '{';", "fn f<'a>(x: &'a str)", re.A),
+    Rule("scan-css", f"{_NOTE}|{_DOUBLE}|{_SINGLE}", "content: '}'", "color: red"),
+    Rule("scan-hash", rf"(?:^|(?<=[ \t;]))#.*|{_DOUBLE}|'[^'\n]*'|\\.", "x # {", "echo $#", re.M),
+    Rule("scan-triple", rf"#.*|{_TRIPLE}|{_DOUBLE}|{_SINGLE}", 'x = """', "x = y"),
+    Rule("scan-lua", rf"(?:--)?\[\[[\s\S]*?(?:\]\]|\Z)|{_NOTE}|--.*|{_DOUBLE}|'[^'\n]*'", "x = [[", "x = y[1]"),
     # `name(…) {`: words of a type, a name, an opening parenthesis; the caller checks what follows
     Rule("declare-method", r"^(?:[\w<>\[\],.&*:?~@"
          r"|$]{1,200}[ \t]+){0,6}?[*&]{0,2}((?:\w+::){0,4}(?:operator[^\s\w(]{1,3}"
@@ -920,60 +922,19 @@ _SIGNATURE = 6  # lines of a signature that an outline shows at most
 _LOOKAHEAD = 40  # lines in which a signature must reach its body
 _DEEP = 1 << 30  # the level of a line inside a string: it ends no block
 _INSIDE = "\0"  # stands for a line inside a string that runs over lines
-_OPENERS = {  # what must be in a line before it is scanned one token after the other
-    "scan-js": ("`", "/*"), "scan-c": ("`", "/*", '"""', 'r"', "r#", 'R"', '@"'), "scan-css": ("/*",), "scan-hash": (),
-    "scan-triple": ('"""', "'''"), "scan-lua": ("[[", "/*"),
-}
-_CLOSERS = {"/*": "*/", '@"': '"', "[[": "]]", "--[[": "]]"}  # R"x( and r#" are worked out; else as it opens
 _CODE_SHAPES = ("read", "display", "edit")
 
 
-def _strip(line: str, open_: str, scan: str) -> Tuple[str, str]:
-    """(one line without strings and comments, what is open at its end); `open_`: what closes the stretch it begins in.
-
-    A template's `${ }` counts as its text, a template inside one as code between two: what matters is that it balances.
-    """
-    out: List[str] = []
-    at = 0
-    while True:
-        end = line.find(open_, at) if open_ else at
-        while open_ == "`" and end > 0 and line[end - 1] == "\\":
-            end = line.find(open_, end + 1)
-        if end < 0:
-            return "".join(out), open_
-        at = end + len(open_)
-        found = pattern(scan).search(line, at)
-        out.append(line[at:found.start()] if found else line[at:])
-        if not found:
-            return "".join(out), ""
+def _clean(lines: Sequence[str], scan: str) -> List[str]:
+    """The lines without comments and with `"` for a string; _INSIDE for the inside of a string over lines."""
+    def blank(found: "re.Match[str]") -> str:
         sign = found.group()
-        comment = sign[:2] in ("//", "/*", "--") or sign[0] == "#"
-        out.append("" if comment else '"')
-        at = found.end()
-        raw = ")" + sign[2:-1] + '"' if sign[0] == "R" else '"' + "#" * sign.count("#") if "r" in sign[:2] else sign
-        open_ = _CLOSERS.get(sign, raw) if found.groupdict().get("open") else ""
+        over = sign.count("\n")
+        return "\n" * over if sign.startswith(("//", "/*", "--", "#")) else '"' + ("\n" + _INSIDE) * over
 
-
-def _clean(lines: Sequence[str], language: _Language) -> List[str]:
-    """The lines without strings and comments; "" for a comment, _INSIDE for the inside of a string over lines."""
-    out: List[str] = []
-    open_ = ""
-    openers, mark = _OPENERS[language.scan], _COMMENT.get(language.scan, "#")
-    scanned = language.family == "brace"  # the others end by words and indentation: a string in one line cannot mislead
-    for line in lines:
-        if len(line) > _LONG_CODE:
-            out.append(_INSIDE)
-        elif open_ or any(map(line.__contains__, openers)):
-            inside = open_ not in ("", "*/")
-            text, open_ = _strip(line, open_, language.scan)
-            out.append(text if text.strip() or not inside else _INSIDE)
-        elif mark in line and line.lstrip().startswith(mark):
-            out.append("")
-        elif scanned and ("'" in line or '"' in line or "/" in line or "#" in line):
-            out.append(pattern(language.scan).sub("", line))
-        else:
-            out.append(line)
-    return out
+    text = "\n".join([line if len(line) <= _LONG_CODE else _INSIDE for line in lines])
+    rows = pattern(scan).sub(blank, text).split("\n")
+    return [_INSIDE if row.strip(" \t\r") == _INSIDE else row.replace(_INSIDE, "") for row in rows]
 
 
 class _Found(NamedTuple):
@@ -1015,7 +976,7 @@ def _indent_levels(clean: Sequence[str], language: str) -> List[int]:
         closing = bare[:1] in ("}", "]", ")") or bare[:2] in ("- ", "</") and family == "keys" or (
             family == "end" and bare[:3] == "end" and not bare[3:4].isalnum())
         level = 2 * (len(text) - len(text.lstrip())) + closing
-        if text is _INSIDE and family != "end":
+        if text == _INSIDE and family != "end":
             level = _DEEP
         elif not bare or family == "end" and not closing and not pattern(f"declare-{language}").match(bare):
             level = out[-1]
@@ -1043,8 +1004,6 @@ def _body(clean: Sequence[str], line: int, row: _Language) -> Tuple[int, bool]:
     clause = False
     for at in range(line, min(line + _LOOKAHEAD, len(clean))):
         text = clean[at].rstrip()
-        if row.family != "brace" and row.scan and ('"' in text or "'" in text):  # there strings are still in the lines
-            text = pattern(row.scan).sub("", text)
         level += sum(map(text.count, "([")) - sum(map(text.count, ")]"))
         if level > 0 or not text:
             if at == line and text.endswith(("=> {", ") {")):  # the body of a function that is an argument
@@ -1110,7 +1069,7 @@ def _declaration_at(
 def _declarations(lines: Sequence[str], language: str) -> List[_Found]:
     """The declarations of a text, in order, nested or disjoint: a block ends at the line that falls to its level."""
     row = _LANGUAGES[language]
-    clean = _clean(lines, row)
+    clean = _clean(lines, row.scan)
     levels = (_brace_levels(clean, language not in ("bash", "css")) if row.family == "brace"
               else _sql_levels(clean) if row.family == "sql" else _indent_levels(clean, language))
     annotations = ("@", "[", "#[", "template") if row.family == "brace" else ("@",)
@@ -1121,7 +1080,7 @@ def _declarations(lines: Sequence[str], language: str) -> List[_Found]:
         bare = text.strip()
         if not bare:
             lead, base = (-1, base) if not lines[at].strip() else (lead, base) if lead >= 0 else (at, levels[at])
-        elif text is not _INSIDE and (lead < 0 or levels[at] <= base):
+        elif text != _INSIDE and (lead < 0 or levels[at] <= base):
             inside = found[opened[-1]].kind if opened else "class"
             declared = _declaration_at(lines, clean, levels, at, language, inside) if bare[0] not in "}])>|&" else None
             if declared:
