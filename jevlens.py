@@ -836,21 +836,20 @@ class JevJudge:
 
 # ---------------------------------------------------------------- System One: the wire
 
-MAX_OPTIONS = 255  # of one choice; the service answers 400 to 256
-MAX_LEVELS = 10  # of one score; the service answers 400 to 11
 MAX_BODY = 1 << 20  # bytes of an answer; 255 options in each of a hundred questions stay far below
 MAX_COUNT = 1 << 53  # tokens; what a JSON number holds exactly
 TRAIL = 0.011  # how far a choice may lie below the largest: 88 of 11,916 recorded answers trailed by exactly 0.01
 CENT = 0.005  # the error of a number that was rounded to two decimals, as all on the wire are
 TINY = 1e-9  # slack for binary fractions, so that a bound that is met exactly is met
 
-# What the criteria of each question type must be. A null option is judged by its name alone.
+# What the criteria of each question type must be. A null option is judged by its name alone; the service answers 400 to
+# 256 options and to 11 levels.
 _CRITERIA: dict[str, tuple[Callable[[Any], bool], str]] = {
     "noul": (lambda c: c is None or isinstance(c, dict) and set(c) == {"true", "false"} and all(
         map(_described, c.values())), "none, or both sides described"),
-    "choice": (lambda c: isinstance(c, dict) and 1 <= len(c) <= MAX_OPTIONS and all(
-        map(_named, c)) and all(text is None or _described(text) for text in c.values()), "1 to 255 named options"),
-    "score": (lambda c: isinstance(c, (list, tuple)) and 1 <= len(c) <= MAX_LEVELS and all(map(_described, c)),
+    "choice": (lambda c: isinstance(c, dict) and 1 <= len(c) <= 255 and all(
+        _named(name) and (text is None or _described(text)) for name, text in c.items()), "1 to 255 named options"),
+    "score": (lambda c: isinstance(c, (list, tuple)) and 1 <= len(c) <= 10 and all(map(_described, c)),
               "a list of 1 to 10 described levels"),
 }
 
@@ -1067,19 +1066,9 @@ DECIMAL = r"(?a)\d{1,9}(?:\.\d{1,9})?"  # of Retry-After; longer ones are no wai
 Reply = tuple[int, Mapping[str, str], bytes]  # status, headers with lower-case names, body
 
 
-class Provider(NamedTuple):
-    """A server of System One. `host`: "" where only `base_url` tells; `path`: makes a root, a /v1 base or a full URL,
-    with {NAME} from the environment; `price`: dollars for a million input tokens (output is free); `envelope`: as for
-    build_request."""
-
-    key_env: str
-    host: str
-    path: str
-    model: str
-    price: float = 0.042
-    envelope: str = ""
-
-
+# A server of System One. `host`: "" where only `base_url` tells; `path`: makes a root, a /v1 base or a full URL, {NAME}
+# is of the environment; `price`: dollars for a million input tokens (output is free); `envelope`: see build_request.
+Provider = collections.namedtuple("Provider", "key_env host path model price envelope", defaults=(0.042, ""))
 PROVIDERS: dict[str, Provider] = {
     "typesafe": Provider("TYPESAFE_API_KEY", "api.typesafe.ai", "", "jev-latest"),
     "openrouter": Provider("OPENROUTER_API_KEY", "openrouter.ai", "/api", "~typesafe/jev-latest"),
@@ -2257,11 +2246,10 @@ def hook(data: bytes, store: Any, settings: Settings) -> tuple[str, str]:
     return json.dumps(told) if any(each.view != "full" for each in seen) else "", "" if seen else "no text"
 
 
-def cmd_hook(args: Any) -> None:
+def cmd_hook(args: Any) -> str:
     """Answer a coding agent's hook: JSON on standard input; exits 0, and prints nothing when nothing changes."""
     if args.print_config:
-        print(json.dumps(host_config(args.print_config), indent=2))
-        return
+        return json.dumps(host_config(args.print_config), indent=2)
     settings = Settings.load(os.environ)
     store = _own_store(settings)
     try:
@@ -2271,7 +2259,7 @@ def cmd_hook(args: Any) -> None:
     with contextlib.suppress(OSError):  # the log is a service
         if why:
             store.log({"event": "hook", "reason": why})
-    print(text, end="")
+    return text
 
 
 def host_config(host: str) -> Json:
@@ -2313,21 +2301,18 @@ def mcp_reply(lens: Lens, method: str, params: Any) -> Json:
         return {"error": {"code": -32022, "message": "protocol version", "data": data}}
     able, info = {"tools": {}}, {"name": "jevlens", "version": __version__}  # type: Any, Any
     asked = asked if asked in MCP_VERSIONS[1:] else MCP_VERSIONS[1]
-    rows: dict[str, Callable[[], Json]] = {
-        "initialize": lambda: {"protocolVersion": asked, "capabilities": able, "serverInfo": info},
-        "server/discover": lambda: {"supportedVersions": MCP_VERSIONS, "capabilities": able},
-        "ping": dict,
-        "tools/list": lambda: {"tools": MCP_TOOLS},
-        "tools/call": lambda: mcp_call(lens, name, args if isinstance(args, dict) else {}),
+    rows: dict[str, Json] = {
+        "initialize": {"protocolVersion": asked, "capabilities": able, "serverInfo": info},
+        "server/discover": {"supportedVersions": MCP_VERSIONS, "capabilities": able},
+        "ping": {},
+        "tools/list": {"tools": MCP_TOOLS},
     }
-    if method not in rows:
-        return {"error": {"code": -32601, "message": f"unknown {method}"}}
-    if method == "tools/call" and name not in ("recall", "stats"):
-        return {"error": {"code": -32602, "message": f"unknown {name}"}}
-    result = rows[method]()
+    call = method == "tools/call"
+    if name not in ("recall", "stats") if call else method not in rows:
+        return {"error": {"code": -32602 if call else -32601, "message": f"unknown {name if call else method}"}}
+    result = mcp_call(lens, name, args if isinstance(args, dict) else {}) if call else rows[method]
     if version or method == "server/discover":
-        result.update(resultType="complete", _meta={MCP_META + "serverInfo": info})
-        result.update({} if method == "tools/call" else MCP_CACHED)
+        result.update({} if call else MCP_CACHED, resultType="complete", _meta={MCP_META + "serverInfo": info})
     return {"result": result}
 
 
