@@ -26,7 +26,7 @@ import time
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any, Dict, FrozenSet, List, NamedTuple, Optional, Tuple, TypeVar, Union, cast
+from typing import Any, Dict, FrozenSet, List, NamedTuple, Optional, Tuple, Union, cast
 
 __all__ = [
     "Bundle", "Evidence", "ExtractiveHistory", "HistoryError", "Index", "Ledger", "Range", "Session", "SessionError",
@@ -198,7 +198,7 @@ def holds(record: Entry, when: str) -> bool:
 
 
 def flat(content: Any) -> str:
-    """The text of a message's content: a string, a block with `text`, `content` or `output`, or a list of these."""
+    """The text of an entry or of its content: a string, a block with `text`, `content` or `output`, a list of these."""
     if isinstance(content, list):
         return "\n".join(filter(None, map(flat, content)))
     return content if isinstance(content, str) else flat(at(content, "text|content|output") or "")
@@ -989,11 +989,11 @@ def expand(entries: Sequence[Entry], ids: Sequence[str]) -> dict[str, Any]:
 # where we deviate, it is said. Images stay (their age is the host's business). Without a classifier only what a newer
 # output repeats or replaces is edited.
 
-T = TypeVar("T")
 Ask = Callable[[Dict[str, Any], Dict[str, Any], float], Mapping[str, Any]]  # state, questions, seconds -> answers by id
 Edits = List[Dict[str, Any]]  # {"type": "context_edit", "targetId": entry id, "replacement": text or None}
 Limits = Mapping[str, Any]  # of settings: name -> default, or (default, lowest, highest)
 MARK = "[context-guard]"
+_ORIGINAL = ' Original: recall({"entryId": '
 OMITTED = MARK + " Omitted an earlier exchange"  # says that a prompt stands for its whole exchange
 
 # (cache write, cache read) relative to the price of plain input
@@ -1098,10 +1098,6 @@ def _project(entries: Iterable[Entry], edits: Iterable[Mapping[str, Any]]) -> li
             else {**entry, "content": new[entry["id"]]} for entry in entries]
 
 
-def _text(entry: Entry) -> str:
-    return flat(entry.get("content"))
-
-
 def _others(entry: Entry) -> int:
     """How many blocks of the content are no text."""
     content = entry.get("content")
@@ -1111,7 +1107,7 @@ def _others(entry: Entry) -> int:
 def _weight(entry: Entry) -> int:
     """Characters that an entry costs; a block that is no text as a picture of unknown size, 1,600 tokens."""
     calls = "".join(_tool(call) + _as_json(call.get("args")) for call in entry.get("calls") or ())
-    return len(_text(entry)) + len(calls) + 4 * 1600 * _others(entry)
+    return len(flat(entry)) + len(calls) + 4 * 1600 * _others(entry)
 
 
 def _as_json(value: Any) -> str:
@@ -1164,7 +1160,7 @@ def _steers(seen: Sequence[Entry], at: int) -> bool:
 
 
 def _said(entry: Entry) -> str:
-    return _text(entry) if _text(entry).strip() else "[the user sent only an image]"
+    return flat(entry) if flat(entry).strip() else "[the user sent only an image]"
 
 
 def find_run(seen: Sequence[Entry]) -> Optional[Run]:
@@ -1176,7 +1172,7 @@ def find_run(seen: Sequence[Entry]) -> Optional[Run]:
     span = seen[users[-1]:]
     asked = [_said(entry) for entry in span if entry.get("role") == "user"]
     question = "\n\n[The user added during the run] ".join(asked[:1] + [text.strip() for text in asked[1:]])
-    texts = [text for entry in span if entry.get("role") == "assistant" for text in [_text(entry).strip()] if text]
+    texts = [text for entry in span if entry.get("role") == "assistant" for text in [flat(entry).strip()] if text]
     return Run(users[-1], question, "".join(texts[-1:]), texts[:-1], *_calls(span)) if asked else None
 
 
@@ -1191,10 +1187,10 @@ def _earlier(before: Sequence[Entry], count: int) -> dict[str, Any]:
     """The conversation before a run: the last summary, the first request if not among the last exchanges, and those."""
     talks: list[list[str]] = []
     for entry in before if count else ():
-        talks += [[_said(entry), "", _text(entry)]] * (entry.get("role") == "user")
+        talks += [[_said(entry), "", flat(entry)]] * (entry.get("role") == "user")
         if entry.get("role") == "assistant" and talks:
-            talks[-1][1] = _text(entry).strip() or talks[-1][1]
-    summaries = [_text(entry) for entry in before if entry.get("role") == "summary" and _text(entry).strip() and count]
+            talks[-1][1] = flat(entry).strip() or talks[-1][1]
+    summaries = [flat(entry) for entry in before if entry.get("role") == "summary" and flat(entry).strip() and count]
     recent = [_given({"user": clip(user, 800), "assistant": clip(said, 1200)}) for user, said, _ in talks[-count:]]
     first = talks[0][2] if len(talks) > count and talks[0][2].strip() else ""
     return _given({"summary": clip("".join(summaries[-1:]), 2000), "first_request": clip(first, 1000),
@@ -1205,10 +1201,10 @@ def _outputs(raw: Sequence[Entry], seen: Sequence[Entry], run: Run, s: SimpleNam
     """The run's outputs that may be edited: text only, long enough, not yet edited by us or by others."""
     out, keyed = [], [(call, _key(call)) for call in run.calls.values()]
     for at in range(run.start + 1, len(seen)):
-        entry, text, failed = seen[at], _text(seen[at]), bool(seen[at].get("is_error"))
+        entry, text, failed = seen[at], flat(seen[at]), bool(seen[at].get("is_error"))
         call = run.calls.get(entry.get("call_id", ""), Call(-1, "tool", entry.get("args") or {}))
         call = call._replace(tool=_tool(entry) if _tool(entry) != "tool" else call.tool)
-        skip = text.startswith(MARK) or text != _text(raw[at]) or _others(entry) or call.tool in s.exclude_tools
+        skip = text.startswith(MARK) or text != flat(raw[at]) or _others(entry) or call.tool in s.exclude_tools
         long = len(text) >= max(1, s.small_result_min_chars or s.min_result_chars)
         if entry.get("role") == "tool" and long and not skip and (s.distill_errors or not failed):
             kind = "small" if len(text) < s.min_result_chars else "large"
@@ -1222,8 +1218,8 @@ def _superseded(call: Call, later_calls: Iterable[tuple[Call, str]]) -> str:
     own = _key(call)
     for later, key in later_calls:
         changed = call.tool == "read" and later.tool in ("edit", "write") and _path(call) == _path(later) != ""
-        if later.turn > call.turn >= 0 and (changed or key == own):
-            does = "file changed after this read" if changed else "same call made again"
+        does = "file changed after this read" if changed else "same call made again" if key == own else ""
+        if later.turn > call.turn >= 0 and does:
             return f"{does}: {_label(later)}, {later.turn - call.turn} turn(s) later"
     return ""
 
@@ -1307,9 +1303,9 @@ def _windows(lines: Sequence[str], start: int, end: int, target: int) -> Iterato
         yield begin, start
 
 
-def _batches(items: Iterable[T], cost: Callable[[T], int], s: SimpleNamespace) -> list[list[T]]:
+def _batches(items: Iterable[Any], cost: Callable[[Any], int], s: SimpleNamespace) -> list[list[Any]]:
     """Consecutive items, as many as one request may hold; one above the limit goes alone."""
-    out: list[list[T]] = [[]]
+    out: list[list[Any]] = [[]]
     room = s.max_segment_chars
     for item in items:
         if out[-1] and (room < cost(item) or len(out[-1]) >= s.max_chunks_per_segment):
@@ -1419,14 +1415,13 @@ def interpret(answers: Any, labels: Sequence[str], s: SimpleNamespace, mid: bool
     needed, best = {label: _share(answers.get(label)) for label in labels}, {name: p or 0.0 for name, p in odds.items()}
     bar = s.mid_run_chunk_keep_threshold if mid else s.chunk_keep_threshold
     keep = frozenset(label for label, p in needed.items() if p is None or p >= bar or label == chosen)
-    led = frozenset([max(labels, key=lambda label: best[label])])
     rules: tuple[tuple[bool, Verdict], ...] = (
         (whole >= s.keep_whole_threshold, (None, "whole-needed")),
         (chosen == "whole" and best["whole"] >= s.focus_whole_threshold, (None, "whole-chosen")),
         (bool(keep), (keep, "chunks")),
         (chosen == "whole", (None, "whole-chosen")),
         (chosen == "none" and best["none"] >= s.none_threshold, (keep, "none-needed")),
-        (True, (led, "chunks")))
+        (True, (frozenset([max(labels, key=lambda label: best[label])]), "chunks")))
     return next(verdict for holds, verdict in rules if holds)
 
 
@@ -1436,16 +1431,12 @@ def cited(path: str, answer: str) -> bool:
     return any(re.search(_CITED.format(name=re.escape(name)), answer) for name in names)
 
 
-def _recall_call(name: str) -> str:
-    return f"recall({_as_json({'entryId': name})})"
-
-
 def _stub(item: Item, why: str = "no longer needed") -> str:
     if item.kind == "exchange":
         told = f'"{_short(" ".join(item.text.split()), 120)}" ({item.state["size"]})'
-        return f"{OMITTED}, unrelated to the current work: {told}. Original: {_recall_call(item.id)}"
+        return f"{OMITTED}, unrelated to the current work: {told}.{_ORIGINAL}{_as_json(item.id)}}})"
     size = format_chars(item.size)
-    return f"{MARK} Omitted {_label(item.call)} ({size} chars): {why}. Original: {_recall_call(item.id)}"
+    return f"{MARK} Omitted {_label(item.call)} ({size} chars): {why}.{_ORIGINAL}{_as_json(item.id)}}})"
 
 
 def _gap(item: Item, gone: Sequence[Chunk], total: int) -> str:
@@ -1467,7 +1458,7 @@ def _render(item: Item, chunks: Sequence[Chunk], keep: Container[str]) -> str:
     note = item.call.tool == "read" and not "".join(lines[-2:-1]).strip() and re.match(_READ_NOTE, lines[-1])
     sizes = f"{format_chars(sum(len(chunk.text) for chunk in kept))}/{format_chars(item.size)} chars"
     out = [f"{MARK} Trimmed {_label(item.call)}: kept {sum(chunk.end - chunk.start for chunk in kept)}/{len(lines)}"
-           f" lines ({sizes}), the rest was judged not needed for the answer. Original: {_recall_call(item.id)}"]
+           f" lines ({sizes}), the rest was judged not needed for the answer.{_ORIGINAL}{_as_json(item.id)}}})"]
     for stays, group in itertools.groupby(chunks, key=lambda chunk: chunk.label in keep):
         row = list(group)
         out += [chunk.text for chunk in row] if stays else filter(None, [_gap(item, row, len(lines) - 2 * bool(note))])
@@ -1482,16 +1473,14 @@ def _decide(item: Item, asked: Sequence[tuple[Sequence[Chunk], Any]], work: Work
     kept = [chunk for (part, _), (labels, _) in zip(asked, verdicts) for chunk in part
             if labels is None or chunk.label in labels
             or s.keep_cited_files and any(cited(name, work.run.answer) for name in chunk.files)]
-    text = _render(item, chunks, {chunk.label for chunk in kept})
+    text, size = _render(item, chunks, {chunk.label for chunk in kept}), sum(len(chunk.text) + 1 for chunk in kept)
     more: dict[str, Any] = {"chunks": len(chunks), "keptLines": sum(chunk.end - chunk.start for chunk in kept),
                             "jev": [dict(answer) if isinstance(answer, Mapping) else None for _, answer in asked]}
-    if len(kept) == len(chunks):
-        reasons = dict.fromkeys(reason for labels, reason in verdicts if labels is None)
-        return Done(item, None, ",".join(reasons) or "all-chunks", more)
-    if sum(len(chunk.text) + 1 for chunk in kept) > s.max_keep_ratio * item.size or len(text) >= item.size:
-        return Done(item, None, "not-worth", more)
-    none = not kept and "none-needed" in [reason for _, reason in verdicts]
-    return Done(item, text, "none-needed" if none else "chunks", more)
+    whole = ",".join(dict.fromkeys(reason for labels, reason in verdicts if labels is None)) or "all-chunks"
+    reason = "none-needed" if not kept and "none-needed" in [reason for _, reason in verdicts] else "chunks"
+    if len(kept) == len(chunks) or size > s.max_keep_ratio * item.size or len(text) >= item.size:
+        return Done(item, None, whole if len(kept) == len(chunks) else "not-worth", more)
+    return Done(item, text, reason, more)
 
 
 def _whole_items(items: Sequence[Item], answers: Any, s: SimpleNamespace) -> Iterator[Done]:
@@ -1515,16 +1504,16 @@ def _ask_all(requests: Sequence[Any], ask: Ask, s: SimpleNamespace, clock: Calla
     that is None), the calls started, and whether time ran out. One deadline and `concurrency` calls at a time for all
     of them: what still waits then never starts, and nobody waits for the late (daemon threads: a call that hangs
     holds no exit)."""
-    todo = collections.deque((at, request) for at, request in enumerate(requests) if request)
-    deadline, done, missing = clock() + s.timeout_ms / 1000, queue.SimpleQueue[Any](), len(todo)
+    jobs = [(at, request) for at, request in enumerate(requests) if request]
+    todo, started, done = [*[None] * s.concurrency, *reversed(jobs)], list[int](), queue.SimpleQueue[Any]()
+    deadline, missing = clock() + s.timeout_ms / 1000, len(jobs)
     answers: list[Any] = [None if request else "oversize" for request in requests]
 
     def _serve() -> None:
-        while clock() < deadline and not stop():
-            try:
-                at, (state, questions) = todo.popleft()
-            except IndexError:  # nothing waits any more
+        for at, (state, questions) in iter(todo.pop, None):  # each thread ends at a None of its own
+            if clock() >= deadline or stop():
                 return
+            started.append(at)
             try:
                 done.put((at, ask(state, questions, max(deadline - clock(), 0.001))))
             except Exception as error:  # whatever the caller's function raises: that item stays
@@ -1537,9 +1526,8 @@ def _ask_all(requests: Sequence[Any], ask: Ask, s: SimpleNamespace, clock: Calla
             at, answer = done.get(timeout=0.05)  # seconds: how often it looks at clock and stop
             missing -= 1
             answers[at] = answer if isinstance(answer, (Mapping, Exception)) else ValueError("no answer")
-    started = len(requests) - answers.count("oversize") - len(todo)
     answers = [ValueError("stopped") if answer is None and stop() else answer for answer in answers]
-    return answers, started, bool(missing) and not stop()
+    return answers, len(started), bool(missing) and not stop()
 
 
 Newer = Tuple[Call, int, bool, FrozenSet[str]]  # a later output: its call, size, whether it failed, its lines
@@ -1550,7 +1538,7 @@ def _by_rule(items: Sequence[Item], seen: Sequence[Entry], run: Run, s: SimpleNa
     again. From the newest back, so that what a note names is itself still there."""
     out, at_of, known = [], {item.at: item for item in items}, collections.defaultdict[str, List[Newer]](list)
     for at in range(len(seen) - 1, run.start, -1):
-        entry, text, item = seen[at], _text(seen[at]), at_of.get(at)
+        entry, text, item = seen[at], flat(seen[at]), at_of.get(at)
         call, (longest, lines) = run.calls.get(entry.get("call_id", "")), _lines(text)
         found = next(((other[0], why) for probe in [*longest, _key(item.call)] for other in known.get(probe, ())
                       for why in [_repeated(item, other, s)] if why), None) if item else None
@@ -1591,16 +1579,16 @@ def _exchanges(raw: Sequence[Entry], seen: Sequence[Entry], start: int, s: Simpl
     prompts, out = [i for i in range(start) if seen[i].get("role") == "user" and not _steers(seen, i)], []
     for at, end in list(zip(prompts, [*prompts[1:], start]))[:max(0, len(prompts) - s.keep_recent_exchanges)]:
         own = [i for i in range(at, end) if raw[i].get("role") in ("custom", "user", "assistant", "tool")]
-        touched = any(seen[i] != raw[i] and not _text(seen[i]).startswith(MARK) for i in own)
+        touched = any(seen[i] != raw[i] and not flat(seen[i]).startswith(MARK) for i in own)
         agent, size = [seen[i] for i in own if seen[i].get("role") == "assistant"], sum(_weight(seen[i]) for i in own)
-        if touched or _text(seen[at]).startswith(MARK) or not agent or agent[-1].get("calls") or size < 2000:
+        if touched or flat(seen[at]).startswith(MARK) or not agent or agent[-1].get("calls") or size < 2000:
             continue
         labels = [_label(call) for call in _calls(agent)[0].values()]
-        said = [_text(entry).strip() for entry in agent if _text(entry).strip()]
+        said = [flat(entry).strip() for entry in agent if flat(entry).strip()]
         state = {"user_prompt": clip(_said(raw[at]), 600), "final_answer": clip("".join(said[-1:]), 800),
                  "tool_calls": labels[:20] + [f"… {len(labels) - 20} more"] * (len(labels) > 20),
                  "size": f"{len(own)} messages, about {size // 4} tokens"}
-        item = Item("exchange", at, raw[at]["id"], Call(-1, "exchange", {}), _text(seen[at]), False, size, "", state,
+        item = Item("exchange", at, raw[at]["id"], Call(-1, "exchange", {}), flat(seen[at]), False, size, "", state,
                     [raw[i]["id"] for i in own[1:]])
         out += [item] if len(_stub(item)) < size else []
     return out
@@ -1721,25 +1709,23 @@ def distil(entries: Sequence[Entry], ask: Optional[Ask] = None, *, edits: Sequen
         return [], {}
     costs = Costs([_weight(entry) for entry in seen], run.turns if mid else turns, *PRICES[s.prices],
                   s.prices == "openai-codex", cold)
-    run_id = entries[run.start]["id"]
+    run_id, work = entries[run.start]["id"], Work(mid, run, _earlier(seen[:run.start], s.history_exchanges), s)
     run = run if ask else Run(-1, "", "", [], *_calls(seen))  # a rule needs no question: all runs as one
     memo, youngest = _memo(records, run_id), run.turns - s.mid_run_min_age_turns
     items = [item for item in _outputs(entries, seen, run, s) if not mid or item.id not in memo
              and 0 <= item.call.turn < youngest and "recall" not in item.call.tool]
-    olds = [item for item in _exchanges(entries, seen, run.start, s) if item.id not in memo and s.prune_exchanges]
-    asked: dict[str, Any] = {"requests": 0, "inputTokens": 0, "costUsd": 0, "timedOut": False}
     if ask is None:
-        done = _by_rule(items, seen, run, s)
+        done, asked = _by_rule(items, seen, run, s), {"requests": 0, "inputTokens": 0, "costUsd": 0, "timedOut": False}
         # they have to pay within an eighth of the turns so far: of recorded sessions, most ended too soon after a run
         # for the even estimate, and for a half
         hasty = costs._replace(turns=costs.turns // 8)
-        done = _deferred(done, ("large", "small"), 0, hasty) if s.rule_break_even else done
+        done = _deferred(done, ("large", "small") * s.rule_break_even, 0, hasty)
     else:
+        olds = [item for item in _exchanges(entries, seen, run.start, s) if item.id not in memo and s.prune_exchanges]
         large = sum(item.size for item in items if item.kind == "large") >= s.min_run_chars
         due = _due(items, olds, costs, s) if mid else [item for item in items if large or item.kind == "small"] + olds
-        work = Work(mid, run, _earlier(seen[:run.start], s.history_exchanges), s)
         done, asked = _judge(due, work, ask, clock, stop)
-        gated = ("exchange",) if s.exchange_break_even and not mid else ()
+        gated = ("exchange",) * (s.exchange_break_even and not mid)
         done = _deferred(done, gated, s.exchange_min_saving_chars, costs)
     anew = int(_anew([it.item for it in done if it.text is not None], _saved(done), costs))
     return _record(done, {"phase": "mid-run" if mid else "run-end", "run": run_id, "model": s.model, **asked,
@@ -1757,7 +1743,7 @@ def statistics(entries: Sequence[Entry], edits: Sequence[Mapping[str, Any]],
     """Characters and entries that our edits keep out of the projection now, and sums over all records."""
     ours = {name for record in records for row in record["results"] for name in row.get("omitted", ())}
     saved = [_weight(raw) - _weight(now) for raw, now in zip(entries, _project(entries, edits))
-             if not _text(raw).startswith(MARK) and (_text(now).startswith(MARK) or not now and raw["id"] in ours)]
+             if not flat(raw).startswith(MARK) and (flat(now).startswith(MARK) or not now and raw["id"] in ours)]
     sums = {name: sum(record[name] for record in records if record["v"] == 1) for name in ("savedChars", "requests")}
     return {"saved": sum(saved), "items": len(saved), **sums}
 
@@ -1770,7 +1756,7 @@ def recall_entry(entries: Sequence[Entry], entry_id: str, pattern: str = "", off
     at = next((i for i, e in enumerate(entries) if e["id"] == entry_id and e.get("role") in ("tool", "user")), -1)
     if at < 0:
         raise ValueError(f"jevlens: recall: no result or prompt {entry_id}; use an id from a note that begins {MARK}")
-    text = _text(entries[at]) if entries[at].get("role") == "tool" else _transcript(entries, at)
+    text = flat(entries[at]) if entries[at].get("role") == "tool" else _transcript(entries, at)
     numbered = [(f"{number}: " if pattern else "") + line for number, line in enumerate(text.split("\n"), 1)
                 if pattern in line]
     lines, first = [_short(line, 49_999) for line in numbered], max(0, offset - 1)
@@ -1789,7 +1775,7 @@ def _transcript(entries: Sequence[Entry], at: int) -> str:
     for entry in entries[at:next(ends, None)]:
         calls = [f"[tool call] {_tool(call)} {_as_json(call.get('args'))}" for call in entry.get("calls") or ()]
         title = f"tool result ({_tool(entry)})" if entry["role"] == "tool" else entry["role"]
-        out.append("\n".join([f"## {title}", *filter(str.strip, [_text(entry)]), *calls]))
+        out.append("\n".join([f"## {title}", *filter(str.strip, [flat(entry)]), *calls]))
     return "\n\n".join(out)
 
 
@@ -1847,7 +1833,7 @@ class Ledger:
         s, given = self.settings, list[Any]()
         last = max((at for at, entry in enumerate(entries) if entry.get("role") == "assistant"), default=0)
         due = [at for at in range(last) if _bare(entries[at]) and entries[at]["id"] not in self.decisions
-               and len(_text(entries[at])) >= s.min_chars] if self.mode != "off" else []
+               and len(flat(entries[at])) >= s.min_chars] if self.mode != "off" else []
         calls = {call.get("id"): call for entry in entries for call in entry.get("calls") or ()}
         if self.ask:
             questions = {name: _noul(*words) for name, words in _LEDGER_WORDS.items()}
@@ -1864,7 +1850,7 @@ class Ledger:
         return len(due)
 
     def _add(self, entry: Entry, calls: Mapping[str, Any], answer: Mapping[str, Any]) -> None:
-        text, s, call = _text(entry), self.settings, calls.get(entry.get("call_id", ""), entry)
+        text, s, call = flat(entry), self.settings, calls.get(entry.get("call_id", ""), entry)
         p, lines = [_share(answer.get(name)) for name in _LEDGER_WORDS], text.split("\n")
         what, gone = bucket(p[0], p[1], s), len(lines) - s.trim_head - s.trim_tail
         what = "keep" if what == "trim" and gone <= 2 else what
@@ -1882,7 +1868,7 @@ class Ledger:
         self.calls, s = self.calls + 1, self.settings
         bare = {entry["id"]: at for at, entry in enumerate(entries) if _bare(entry) and self.mode != "off"}
         ready = [row for row in self._waiting() if row["id"] in bare]
-        saved = sum(len(_text(entries[bare[row["id"]]])) - len(row["text"]) for row in ready)
+        saved = sum(len(flat(entries[bare[row["id"]]])) - len(row["text"]) for row in ready)
         tail = sum(map(_weight, entries[min((bare[row["id"]] for row in ready), default=len(entries)):]))
         enough = saved >= 4 * s.budget_min_tokens and saved >= s.budget_fraction * tail
         reason = "cold" if idle > s.cache_ttl else {"rolling": "rolling", "budget": "budget" * enough}.get(self.mode)
@@ -1915,8 +1901,8 @@ class Ledger:
             self.calls = max(self.calls, int(data["calls"]))
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"jevlens: ledger: not a stored ledger: {error!r}") from error
-        self.decisions = {**self.decisions, **{name: row for name, row in rows.items()
-                                               if self.decisions.get(name, {}).get("status") != "applied"}}
+        frozen = {name: row for name, row in self.decisions.items() if row["status"] == "applied"}
+        self.decisions.update({**rows, **frozen})
         return self
 
 
@@ -1929,12 +1915,12 @@ def _bare(entry: Entry) -> bool:
 
 def _ledger_state(entries: Sequence[Entry], at: int, calls: Mapping[str, Any]) -> dict[str, Any]:
     """What the judge sees: the task, the ends of one result, and what the agent did next."""
-    entry, text, call = entries[at], _text(entries[at]), calls.get(entries[at].get("call_id", ""), entries[at])
-    task = next((_text(each) for each in entries if each.get("role") == "user"), "")
+    entry, text, call = entries[at], flat(entries[at]), calls.get(entries[at].get("call_id", ""), entries[at])
+    task = next((flat(each) for each in entries if each.get("role") == "user"), "")
     after = next(each for each in entries[at:] if each.get("role") == "assistant")
     then = [{"name": _tool(each), "args": _as_json(each.get("args"))[:150]} for each in (after.get("calls") or [])[:8]]
     item = {"tool": _tool(call), "args": _as_json(call.get("args"))[:300], "is_error": bool(entry.get("is_error")),
             "total_chars": len(text), "output_head": text[:2500], "output_tail": text[-800:] * (len(text) > 2500)}
     return {"task": task if len(task) <= 1000 else task[:600] + "\n[…]\n" + task[-400:],
             "item": {name: value for name, value in item.items() if value != ""},
-            "after": {"assistant_text": _text(after)[:800], "next_tool_calls": then}}
+            "after": {"assistant_text": flat(after)[:800], "next_tool_calls": then}}
