@@ -463,23 +463,12 @@ _JUDGE_RULES: Dict[str, str] = {
     # a plain word that stands for code: called, quoted, qualified or capitalised (`views.names` finds the others)
     "mention": r"\b[A-Za-z_]\w{3,60}(?=\()|(?<=[`.])[A-Za-z_]\w{3,60}|\b[A-Z]\w{3,60}",
     "question": r"(?i)^\W*(?:how|what|where|which|why|who|when|does|is|are|can)\b[^\n]*\?\s*$",
-    "shell-edit": r"\bsed\s+-i|\bperl\s+-p?i|\bapply_patch\b|\bgit apply\b|\bpatch -p"
-                  r"|\b(?:cat|tee)\s*>{0,2}\s*\S{1,200}\s*<<|\bpython3? -\s*<<",
 }
-_PATTERNS: Dict[str, Any] = {}
-
-
-def _rule(rules: Mapping[str, str], name: str) -> Any:
-    """A pattern of a table, compiled on first use."""
-    if name not in _PATTERNS:
-        import re
-        _PATTERNS[name] = re.compile(rules[name])
-    return _PATTERNS[name]
 
 
 def _says(rule: str, text: str) -> bool:
     """Whether the first 20,000 characters of a text match a rule of _JUDGE_RULES."""
-    return _rule(_JUDGE_RULES, rule).search(text[:20_000]) is not None
+    return re.search(_JUDGE_RULES[rule], text[:20_000]) is not None
 
 
 def _odds(p: float) -> float:
@@ -607,7 +596,7 @@ def pointed(case: Case, blocks: Sequence[views.Block]) -> List[bool]:
     name = os.path.basename(doc.path)
     hits, touched = session.hits.get(name, set()), session.touched.get(name, set())
     text = f"{case.latest}\n{case.said}\n{case.task}"[:20_000]
-    said = views.names(text) | set(_rule(_JUDGE_RULES, "mention").findall(text)) | session.searched
+    said = views.names(text) | set(re.findall(_JUDGE_RULES["mention"], text)) | session.searched
     found = []
     for block in blocks:
         own = block.name.split(".")[-1].split(" ")[0]
@@ -1695,7 +1684,7 @@ class Lens:
 
     def _see(self, session: Session, output: str, tool: str, args: Optional[Mapping[str, Any]], task: str,
              latest: str, said: str, is_error: bool, learn: bool = False, count: bool = True) -> Seen:
-        """One result, never raising. learn: it was sent as it stands, only take it in; count: in `stats` and the log."""
+        """One result, never raising. learn: sent as it stands, it is only taken in; count: in `stats` and the log."""
         try:
             name, known = canonical(tool, args)
             task, latest, said = (str(part or "") for part in (task, latest, said))
@@ -2009,17 +1998,17 @@ ASSISTANT = ("assistant", "model")
 NOISE = ("<command-", "<local-command-", "<task-notification", "<bash-", "<system-reminder", "<environment_context")
 COMPACTED = "This session is being continued from a previous conversation"  # Claude Code's summary message
 VIEW_TAIL = 1200  # characters at the end of a view that hold its footer, and what a host may print after it
-_VIEW_RULES = {"marker": rf"(?m)^(?: *\d+[\t→])?{views.MARK} \+?\d[\d,+-]*(?: .*)?$", "id": r"\br[0-9a-f]{11,64}\b"}
+MARKER = rf"(?m)^(?: *\d+[\t→])?{views.MARK} \+?\d[\d,+-]*(?: .*)?$"  # also behind a number that a host put there
 
 
 def is_view(text: str) -> bool:
     """Whether a text is a view of ours: it has the footer, or a marker line."""
-    return "[jevlens " in text[-VIEW_TAIL:] or (views.MARK in text and bool(_rule(_VIEW_RULES, "marker").search(text)))
+    return "[jevlens " in text[-VIEW_TAIL:] or (views.MARK in text and bool(re.search(MARKER, text)))
 
 
 def as_sent(case: Case, store: Any) -> tuple[Case, list[int]]:
     """What a view shows: the case with the stored output, and its lines that stand in the view; none if not stored."""
-    ids = _rule(_VIEW_RULES, "id").findall(case.doc.text[-VIEW_TAIL:])
+    ids = re.findall(rf"\b{ID}\b", case.doc.text[-VIEW_TAIL:])
     record = store.get(ids[-1]) if ids else None
     if record is None or len(str(record.get("text"))) > SESSION_TAIL:  # so long a one is not remembered anyway
         return case, []
