@@ -1294,7 +1294,6 @@ def cmd_key(args: Any) -> None:
         typed = (getpass.getpass(asked) if sys.stdin.isatty() else sys.stdin.readline()).strip()
         if typed:
             SystemOne(typed)  # refuses what cannot be a key
-            os.makedirs(os.path.dirname(path) or ".", mode=0o700, exist_ok=True)
             write_private(path, f"{typed} {client.host}\n".encode("ascii"))
         client = SystemOne(model=args.model or settings.model, key_file=path)
     print(f"key for {client.provider} ({client.host}): {'from ' + client.key_source if client.key_source else 'none'}")
@@ -1365,19 +1364,12 @@ class DirectoryStore:
         self._keep = keep_days * 86_400
         self._clock = clock
 
-    def file(self, folder: str, name: str) -> str:
-        """The path of a file in a folder of this store; folders are made, for the owner only."""
-        for made in (self.path, os.path.join(self.path, folder)):  # makedirs gives its mode to the last one only
-            os.makedirs(made, mode=0o700, exist_ok=True)
-        return os.path.join(self.path, folder, name)
-
     def put(self, id: str, record: Dict[str, Any]) -> None:
         """Write a record atomically. Raises OSError when the directory cannot be written."""
         if not valid_id(id):
             raise JevlensError(f"store: {str(id)[:40]!r} is not an id (r and hex digits)")
-        target = self.file("outputs", id + ".json")
-        self._prune()  # before, so that what was just stored outlives any setting
-        write_private(target, json.dumps(record, default=str).encode("ascii"))
+        self._prune()  # before, so that what is stored now outlives any setting
+        write_private(os.path.join(self.path, "outputs", id + ".json"), json.dumps(record, default=str).encode("ascii"))
 
     def get(self, id: str) -> Optional[Dict[str, Any]]:
         """Read a record; None when there is none, or it is not a readable record of ours."""
@@ -1396,7 +1388,7 @@ class DirectoryStore:
 
     def log(self, event: Mapping[str, Any]) -> None:
         """Append one line to log.jsonl."""
-        append_private(self.file("", "log.jsonl"), {"t": round(self._clock(), 3), **event})
+        append_private(os.path.join(self.path, "log.jsonl"), {"t": round(self._clock(), 3), **event})
 
     def events(self, last: int = 0) -> List[Dict[str, Any]]:
         """The lines of log.jsonl (of its last so many bytes) that are whole JSON objects, in order."""
@@ -1408,7 +1400,7 @@ class DirectoryStore:
         with contextlib.suppress(OSError):
             if os.path.exists(stamp) and 0 <= now - os.stat(stamp).st_mtime < PRUNE_EVERY:
                 return
-            with open(stamp, "wb"):
+            with open(stamp, "wb", opener=_private):
                 os.utime(stamp, (now, now))
             for folder in ("outputs", "sessions"):
                 for entry in os.scandir(os.path.join(self.path, folder)):
@@ -1417,7 +1409,10 @@ class DirectoryStore:
 
 
 def _private(path: str, flags: int) -> int:
-    """An opener for `open`: a file that it makes is its owner's alone."""
+    """An opener for `open`: what it makes, the file and its folders, is its owner's alone."""
+    folder = os.path.dirname(os.path.abspath(path))
+    for made in (os.path.dirname(folder), folder):  # makedirs gives its mode to the last one only
+        os.makedirs(made, mode=0o700, exist_ok=True)
     return os.open(path, flags, 0o600)
 
 
@@ -1851,7 +1846,6 @@ class Lens:
         # without a journal the next process only sends once more what is known
         with contextlib.suppress(OSError, TypeError, ValueError):
             if path and len(call[0] if call else "") < SESSION_TAIL // 4:
-                os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
                 if os.path.isfile(path) and os.path.getsize(path) > JOURNAL_MAX:
                     os.unlink(path)
                 append_private(path, {"call": self.call_id, "see": call})
@@ -1974,14 +1968,14 @@ def make_judge(judge: Any, settings: Settings) -> Any:
     name = settings.classifier or judge if judge == "auto" else judge
     if name not in ("auto", "jev", "local", "mock"):
         raise JevlensError(f"judge {judge!r}: use auto, local, jev, or an object with choose and need")
+    client = None
     try:
-        path = key_path(settings, os.environ)
-        client = SystemOne(model=settings.model, key_file=path) if name in ("auto", "jev") else None
+        if name in ("auto", "jev"):
+            client = SystemOne(model=settings.model, key_file=key_path(settings, os.environ))
     except JevlensError as fault:
         if name == "jev":
             raise
         print(f"jevlens: {fault}; the local judge is used", file=sys.stderr)
-        client = None
     return JevJudge(client, settings) if client and (client.key_source or name == "jev") else LocalJudge()
 
 
@@ -2523,14 +2517,12 @@ def cmd_stats(args: Any) -> str:
 
 def log_stats(events: Iterable[Mapping[str, Any]]) -> Dict[str, Any]:
     """Sums over log events: considered, shortened, saved, share, recalls; asked and cost of Jev."""
-    rows: Dict[Any, List[Mapping[str, Any]]] = {"see": [], "recall": [], "ask": []}
-    for row in events:
-        rows.setdefault(row.get("event"), []).append(row)
-    before, after, cost = (sum(float(row.get(key, 0)) for row in rows[event])
-                           for event, key in (("see", "before"), ("see", "after"), ("ask", "cost")))
-    return {"considered": len(rows["see"]), "shortened": sum(row.get("view") != "full" for row in rows["see"]),
-            "saved": int(before - after), "share": round((before - after) / max(before, 1), 4),
-            "recalls": len(rows["recall"]), "asked": len(rows["ask"]), "cost": round(cost, 9)}
+    rows = list(events)
+    sees, recalls, asks = ([row for row in rows if row.get("event") == name] for name in ("see", "recall", "ask"))
+    before, after = (sum(int(row.get(key, 0)) for row in sees) for key in ("before", "after"))
+    return {"considered": len(sees), "shortened": sum(row.get("view") != "full" for row in sees),
+            "saved": before - after, "share": round((before - after) / max(before, 1), 4), "recalls": len(recalls),
+            "asked": len(asks), "cost": round(sum(float(row.get("cost", 0)) for row in asks), 9)}
 
 
 def cmd_diff(args: Any) -> Optional[str]:
@@ -2637,7 +2629,7 @@ ARGUMENTS: Dict[str, Dict[str, Any]] = {
         "--dry-run": "ask nothing: by rule only", "--forget": "remove the stored key",
         "--check": "ask one tiny question", "--cold": "the prompt cache is gone anyway: edits are free"}.items()},
     **{f"--{name}": {"help": text} for name, text in RECALL_ARGS.items()},
-    "id": {"metavar": "ID", "help": RECALL_ARGS["id"]}, "file": {"metavar": "FILE"},
+    "id": {"metavar": "ID"}, "id?": {"metavar": "ID", "nargs": "?"}, "file": {"metavar": "FILE"},
     "session": {"metavar": "SESSION", "help": "a file that a coding agent recorded"},
     "words": {"nargs": "...", "metavar": "-- CMD"},
     "--task": {"default": "", "help": "what the output is for, in words: names in it stay in the view"},
@@ -2650,7 +2642,7 @@ ARGUMENTS: Dict[str, Dict[str, Any]] = {
     "--model": {"help": "`provider/id` or `provider` (default: JEV_LENS_MODEL)"},
     "--print-config": {"choices": ("claude", "codex", "copilot"), "help": "print the settings to paste"},
 }
-# The arguments of each command (`?`: may be left out). Command NAME is `cmd_NAME`, whose docstring is its help; it
+# The arguments of each command. Command NAME is `cmd_NAME`, whose docstring is its help; it
 # returns a text to print, an exit status, or None.
 COMMANDS = {
     "see": "file --task --tool --command --judge --json", "run": "--task --judge words",
@@ -2672,8 +2664,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         text = globals()["cmd_" + name].__doc__
         row = rows.add_parser(name, help=text, description=text)
         for argument in arguments.split():
-            options = {**ARGUMENTS[argument.rstrip("?")], **({"nargs": "?"} if argument.endswith("?") else {})}
-            row.add_argument(argument.rstrip("?"), **options)
+            row.add_argument(argument.rstrip("?"), **ARGUMENTS[argument])
     args = parser.parse_args(argv)
     if None in (sys.stdin, sys.stdout, sys.stderr):  # closed by who started us
         return 1
