@@ -704,16 +704,27 @@ class JevJudge:
         self.prompts = {**PROMPTS, **self.settings.prompts}
         self.forgiven = (JevlensError,) if self.settings.on_error == "local" else ()
         self.counts: dict[str, float] = dict.fromkeys(EVENT, 0)
-        self.degraded = False
-        self._ratio = CHARS_A_TOKEN
+        self.degraded, self._ratio = False, CHARS_A_TOKEN
         self._kept: dict[str, tuple[float, Any]] = {}
-        self._lock = threading.Lock()
-        self._budget = threading.local()  # the case and deadline that this thread is about
+        self._lock, self._budget = threading.Lock(), threading.local()  # the case that a thread is about, its deadline
 
     def choose(self, case: Case, offered: Sequence[views.View], blocks: Sequence[views.Block]) -> Choice:
         """P per view, P(exact text needed) and, with the setting `steps` 1, P(needed) per block."""
         with contextlib.suppress(*self.forgiven):
-            return self._choose(case, offered, blocks)
+            doc, text, state = case.doc, self.prompts, self._context(case)
+            shown = {view.name: (views.render(doc, view).text, len(view.keep), "view") for view in offered}
+            shown = {"full": (doc.text, len(doc.lines), "full"), **shown}
+            state["views"] = {name: {"lines": size, "chars": len(sent), "preview": self._clean(sent, clip, case.terms)}
+                              for name, (sent, size, clip) in shown.items()}
+            means = {**PROMPTS["viewDescriptions"], **text["viewDescriptions"]}
+            questions = {
+                "view": choice(text["viewInstructions"], {name: means.get(name, means["base"]) for name in shown}),
+                "needs_full": noul(text["needsFullInstructions"], text["needsFullTrue"], text["needsFullFalse"])}
+            second = self.settings.steps == 1 and len(blocks) > 1 and (doc.kind == "code" or "sections" in shown)
+            answers, need = self._asked(case, state, questions, blocks if second else ())
+            p = answers["view"].probabilities
+            peak = (max(p.values()) - 1 / len(p)) / (1 - 1 / len(p) or 1)  # as documented; servers send others
+            return Choice(answers["view"].choice, p, answers["needs_full"].noul, peak, need if second else None)
         return LocalJudge().choose(case, offered, blocks)
 
     def need(self, case: Case, blocks: Sequence[views.Block]) -> list[float]:
@@ -721,22 +732,6 @@ class JevJudge:
         with contextlib.suppress(*self.forgiven):
             return self._asked(case, self._context(case), {}, blocks)[1]
         return LocalJudge().need(case, blocks)
-
-    def _choose(self, case: Case, offered: Sequence[views.View], blocks: Sequence[views.Block]) -> Choice:
-        doc, text, state = case.doc, self.prompts, self._context(case)
-        shown = {view.name: (views.render(doc, view).text, len(view.keep), "view") for view in offered}
-        shown = {"full": (doc.text, len(doc.lines), "full"), **shown}
-        state["views"] = {name: {"lines": lines, "chars": len(whole), "preview": self._clean(whole, clip, case.terms)}
-                          for name, (whole, lines, clip) in shown.items()}
-        means = {**PROMPTS["viewDescriptions"], **text["viewDescriptions"]}
-        questions = {
-            "view": choice(text["viewInstructions"], {name: means.get(name, means["base"]) for name in shown}),
-            "needs_full": noul(text["needsFullInstructions"], text["needsFullTrue"], text["needsFullFalse"])}
-        second = self.settings.steps == 1 and len(blocks) > 1 and (doc.kind == "code" or "sections" in shown)
-        answers, need = self._asked(case, state, questions, blocks if second else ())
-        p = answers["view"].probabilities
-        peak = (max(p.values()) - 1 / len(p)) / (1 - 1 / len(p) or 1)  # as documented; servers send others
-        return Choice(answers["view"].choice, p, answers["needs_full"].noul, peak, need if second else None)
 
     def _context(self, case: Case) -> Json:
         """What every request tells: the work, the call, the result, what the session already had and edited."""
