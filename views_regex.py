@@ -21,8 +21,7 @@ import re
 from array import array
 from bisect import bisect_right
 from collections import Counter
-from heapq import heappop, heappush
-from itertools import accumulate
+from itertools import accumulate, takewhile
 from math import inf, log2
 from typing import (AbstractSet, Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence,
                     Set, Tuple, TypeVar)
@@ -322,26 +321,19 @@ PLACES_WIDTH = 300  # characters of a line looked at
 
 def ends(doc: Doc) -> List[int]:
     """The first and the last line with something on it (0-based); none for a blank text."""
-    total = len(doc.lines)
-    first = next((line for line in range(total) if doc.lines[line].strip()), None)
-    if first is None:
-        return []
-    last = next(line for line in range(total - 1, -1, -1) if doc.lines[line].strip())
-    return [first, last]
+    lines = range(len(doc.lines))
+    found = (next((line for line in way if doc.lines[line].strip()), -1) for way in (lines, lines[::-1]))
+    return [line for line in found if line >= 0]
 
 
 def close_gaps(doc: Doc, keep: Iterable[int], small: int) -> List[int]:
     """The lines kept, with the ends of the text and with every gap of fewer than `small` characters filled."""
-    lines = sorted({*keep, *ends(doc)})
     found: List[int] = []
-    at = 0
-    for line in (*lines, len(doc.lines)):
-        if line > at and line - at <= small and sum(len(text) + 1 for text in doc.lines[at:line]) < small:
-            found.extend(range(at, line))
-        if line < len(doc.lines):
-            found.append(line)
-        at = line + 1
-    return found
+    for line in (*sorted({*keep, *ends(doc)}), len(doc.lines)):
+        gap = range(found[-1] + 1 if found else 0, line)
+        found += gap if len(gap) <= small and sum(len(doc.lines[at]) + 1 for at in gap) < small else ()
+        found += [line]
+    return found[:-1]
 
 
 def _shown(tool: str, args: Mapping[str, Any], command: str) -> List[Shown]:
@@ -615,10 +607,9 @@ def _statements(command: str) -> List[List[List[str]]]:
             break
         if not found["op"]:
             out[-1][-1].append(found.group())
-        elif found["op"] == "|":
-            out[-1].append([])
         else:
-            out.append([[]])
+            out += [[[]]] if found["op"] != "|" else []
+            out[-1] += [[]] if found["op"] == "|" else []
     return out
 
 
@@ -902,9 +893,8 @@ _BLOCK_RULES = (
     Rule("scan-triple", rf"#.*|{_TRIPLE}|{_DOUBLE}|{_SINGLE}", 'x = """', "x = y"),
     Rule("scan-lua", rf"(?:--)?\[\[[\s\S]*?(?:\]\]|\Z)|{_NOTE}|--.*|{_DOUBLE}|'[^'\n]*'", "x = [[", "x = y[1]"),
     # `name(…) {`: words of a type, a name, an opening parenthesis; the caller checks what follows
-    Rule("declare-method", r"^(?:[\w<>\[\],.&*:?~@"
-         r"|$]{1,200}[ \t]+){0,6}?[*&]{0,2}((?:\w+::){0,4}(?:operator[^\s\w(]{1,3}"
-         r"|[#~]?[A-Za-z_$][\w$:.-]*))[ \t]*(?:<[^()\n]{0,200}>)?\(", "static int load(const char *x) {", "x = y(z)",
+    Rule("declare-method", r"^(?:[\w<>\[\],.&*:?~@|$]{1,200}[ \t]+){0,6}?[*&]{0,2}((?:\w+::){0,4}(?:operator[^\s\w(]{1,"
+         r"3}|[#~]?[A-Za-z_$][\w$:.-]*))[ \t]*(?:<[^()\n]{0,200}>)?\(", "static int load(const char *x) {", "x = y(z)",
          re.A),
     Rule("control-word", r"^[}\s]*(?:return|else|if|for|foreach|while|do|switch|catch|finally|new|throw|case|await"
          r"|yield|typeof|delete|using|lock|synchronized|fixed|when|super|sizeof|assert|try|goto|in|of)\b",
@@ -955,13 +945,9 @@ _Declared = Optional[Tuple[str, str, int]]  # (name, kind, first line after the 
 
 def _brace_levels(clean: Sequence[str], all_kinds: bool) -> List[int]:
     """How many brackets (braces only, or of all kinds) are open before the first line and after each."""
-    out = [0]
-    for line in clean:
-        level = out[-1] + line.count("{") - line.count("}")
-        if all_kinds:
-            level += line.count("(") - line.count(")") + line.count("[") - line.count("]")
-        out.append(level)
-    return out
+    signs = ("{([", "})]") if all_kinds else "{}"
+    steps = (sum(map(line.count, signs[0])) - sum(map(line.count, signs[1])) for line in clean)
+    return list(accumulate(steps, initial=0))
 
 
 def _indent_levels(clean: Sequence[str], language: str) -> List[int]:
@@ -1492,7 +1478,6 @@ _VIEW_RULES = (
 _SIGNAL_WORDS = ("error", "exception", "fail", "traceback", "panic", "fatal", "warn", "denied", "refused", "missing",
                  "cannot", "killed", "timeout", "timed", "assert", "expected", "actual", "undefined", "not ok", "err!",
                  "no such file", "segmentation", "unable to", "enoent", "eacces", "✖", "✗", "✘", "❌", " passed")
-_ENDS_OF = {"head_tail": (40, 20), "sample": (12, 2)}  # first and last lines (the seeds' parameters, as this group)
 _FOCUS_AROUND = 3
 _SIGNALS_TAIL = 8
 _PER_FILE, _PER_DIRECTORY = 6, 8
@@ -1547,14 +1532,9 @@ def _best(doc: Doc, scores: Mapping[int, float], share: float, groups: Optional[
 
 def _part(doc: Doc, share: float, backwards: bool = False) -> Set[int]:
     """The first (or last) lines that hold `share` of the characters."""
-    left = share * min(len(doc.text), _SHARED_MOST)
-    chosen: Set[int] = set()
-    for line in range(len(doc.lines) - 1, -1, -1) if backwards else range(len(doc.lines)):
-        left -= _size(doc, line, line + 1)
-        if left < 0:
-            break
-        chosen.add(line)
-    return chosen
+    lines = range(len(doc.lines))[::-1 if backwards else 1]
+    sizes = accumulate(_size(doc, line, line + 1) for line in lines)
+    return {line for line, _ in zip(lines, takewhile((share * min(len(doc.text), _SHARED_MOST)).__ge__, sizes))}
 
 
 def _signal_lines(doc: Doc) -> List[int]:
@@ -1665,18 +1645,17 @@ def sections(doc: Doc, terms: Mapping[str, float] = {}) -> Optional[View]:
 
 
 def sample(doc: Doc, terms: Mapping[str, float] = {}) -> Optional[View]:
-    """The first 12 and the last 2 lines of more than 18."""
-    return _two_ends(doc, "sample", 4)
+    """The first 12 and the last 2 lines of more than 18 (the seeds' parameters, as this group)."""
+    return _two_ends(doc, "sample", 12, 2, 4)
 
 
 def head_tail(doc: Doc, terms: Mapping[str, float] = {}) -> Optional[View]:
     """The first 40 and the last 20 lines of more than 65."""
-    return _two_ends(doc, "head_tail", 5)
+    return _two_ends(doc, "head_tail", 40, 20, 5)
 
 
-def _two_ends(doc: Doc, name: str, spare: int) -> Optional[View]:
-    """So many lines from either end as _ENDS_OF says, when more than `spare` are left out."""
-    head, tail = _ENDS_OF[name]
+def _two_ends(doc: Doc, name: str, head: int, tail: int, spare: int) -> Optional[View]:
+    """So many lines from either end, when more than `spare` are left out."""
     total = len(doc.lines)
     return _view(doc, name, {*range(head), *range(total - tail, total)}) if total > head + tail + spare else None
 
@@ -1700,17 +1679,15 @@ _FAILURE_RULES = (
          "test result: FAILED. 1 passed; 1 failed", "    a_test.go:3: FAIL"),
     # what is said about a whole run, by any of them
     Rule("test-summary", r"^(?:={3,} [^\n]{0,200}\b(?:passed|failed|errors?|skipped|FAILURES|ERRORS|short test)\b"
-         r"|[0-9]+ (?:passed|failed|errors?|skipped)\b|!+ .{1,200}!$|(?:FAILED|ERROR) \S|Ran [0-9]+ test|OK\b"
-         r"|FAILED \(|FAIL\s+\S+\s|ok\s+\S+\s+(?:[0-9.]+s|\(c)|(?:FAIL|PASS)$|test result: "
-         r"|[ℹ#] (?:tests|suites|pass|fail) [0-9]"
+         r"|[0-9]+ (?:passed|failed|errors?|skipped)\b|!+ .{1,200}!$|(?:FAILED|ERROR) \S|Ran [0-9]+ test|OK\b|FAILED \("
+         r"|FAIL\s+\S+\s|ok\s+\S+\s+(?:[0-9.]+s|\(c)|(?:FAIL|PASS)$|test result: |[ℹ#] (?:tests|suites|pass|fail) [0-9]"
          r"|\s{0,8}(?:Test Suites|Test Files|Tests|Snapshots|Time|Duration):? +[0-9]|rspec \S|[0-9]+ examples?, "
          r"|\s{0,8}[0-9]+ (?:pass|fail|pend)ing|(?:\[[A-Z]+\] )?(?:Tests run: [^-\n]{1,80}$|BUILD )|[0-9]+ tests? comp"
          r"|(?:Failed|Passed)! |[0-9]+% tests passed|The following tests FAIL|\s+[0-9]+ - .{1,99}\((?:Fail|Time))",
          "=== 2 failed, 1190 passed in 3.10s ===", "tests/test_a.py::test_x PASSED"),
     Rule("suite-failure", r"Test suite failed to run|\[(?:build|setup) failed\]|could not compile|BUILD FAILED"
          r"|^no tests ran|^ImportError while importing|COMPILATION ERROR|^Segmentation fault|^Fatal Python error"
-         r"|\bFAILED(?: +\[ *[0-9]+%\])?$",
-         "FAIL\tpkg/a [build failed]", "build failed tests: none"),
+         r"|\bFAILED(?: +\[ *[0-9]+%\])?$", "FAIL\tpkg/a [build failed]", "build failed tests: none"),
 )
 # Where failures may start and runs break, for a quick search; the rules then decide.
 _FAILURE_WORDS = ("(fail)", "___ ", "fail: ", "error: ", " stdout ----", " panicked at ", "● ", "fail ", ") ", "✖ ",
@@ -1835,7 +1812,7 @@ _BASE_RULES = (
     Rule("hunk", r"^@@ ", "@@ -1,3 +1,4 @@ class A:", "@ -1"),
     Rule("commit", r"^[*|\\/ ]{0,20}(?:commit )?[0-9a-f]{7,40}\b", "commit dff7cc3", "    Fix a1b2"),
     Rule("json-pair", r"^\s*\"([^\"\n]{1,80})\": (.{1,200}?),?$", '    "code": "E501",', '    "5.0.0",'),
-    Rule("piece-end", r"[,;}\]]|\\n", '"a": 1, "b": 2', "a b c"),
+    Rule("piece", r"[\s\S]{59,238}?(?:[,;}\]]|\\n)|[\s\S]{1,240}", "abc", ""),
 )
 # Shares of the characters that a base view takes: first lines, last lines, lines (or ranges) with case terms; the best
 # of those measured on recorded sessions (levers 2.3). A screen's end is its present; a report's end is used most.
@@ -2164,30 +2141,23 @@ def _chances(doc: Doc, counts: Mapping[str, int], have: AbstractSet[str],
 def _priced(units: Sequence[_Unit], chance: Dict[str, float], left: float) -> List[int]:
     """The lines of units that are worth more than their characters, the best first.
 
-    `left`: characters that they may have together. Worth only falls while names get covered, so a heap with late
-    re-evaluation is exact. `chance` is used up.
+    `left`: characters that they may have together. A name is worth something once: `chance` is used up.
     """
-    heap = [(-round(sum([chance[name] for name in names]) * worth, 9), at)
-            for at, (_, names, worth, _) in enumerate(units)]
-    heap.sort()
-    least = min((size for *_, size in units), default=0)
+    def worth(unit: _Unit) -> float:
+        return round(sum([chance.get(name, 0.0) for name in unit[1]]) * unit[2], 9)
+
     chosen: List[int] = []
-    while heap and left >= least:
-        value, at = heappop(heap)
-        line, names, worth, size = units[at]
-        now = -round(sum([chance.get(name, 0.0) for name in names]) * worth, 9)
-        if now == value < -1 and size <= left:
-            left -= size
-            chosen.append(line)
-            for name in names:
+    for unit in sorted(units, key=lambda unit: (-worth(unit), unit[0])):
+        if unit[3] <= left and worth(unit) > 1:
+            left -= unit[3]
+            chosen.append(unit[0])
+            for name in unit[1]:
                 chance.pop(name, None)
-        elif now < -1 and now != value:
-            heappush(heap, (now, at))
     return chosen
 
 
 _FAR = 2000  # characters of a line that rules look at
-_PIECE_LEAST, _PIECE_MOST = 60, 240  # characters of a piece: shorter says nothing, longer chooses too coarsely
+_PIECE_LEAST, _PIECE_MOST = 60, 240  # characters of a piece before and after a hit
 _LINE_HEAD, _LINE_TAIL = 300, 200  # characters of a long line that always stay
 _LINE_SHARE = 0.15  # of a long line that case terms choose
 _LINE_READ = 60_000  # characters at either end of a long line that are cut into pieces; between them only term hits
@@ -2211,11 +2181,9 @@ def _pieces(doc: Doc, text: str, terms: Mapping[str, float], known: AbstractSet[
     keep = {i for i, (start, end) in enumerate(spans) if end <= _LINE_HEAD or start >= len(text) - _LINE_TAIL}
     keep.update(_best(pieces, _scores(pieces, terms), _LINE_SHARE))
     found: List[Tuple[int, int]] = []
-    for i in cover(pieces, {0, len(spans) - 1, *keep}, known, terms):
-        start, end = spans[i]
-        if found and start - found[-1][1] <= 2 * _MARKER_COST:
-            start = found.pop()[0]
-        found.append((start, end))
+    for start, end in (spans[i] for i in cover(pieces, {0, len(spans) - 1, *keep}, known, terms)):
+        near = bool(found) and start - found[-1][1] <= 2 * _MARKER_COST
+        found.append((found.pop()[0] if near else start, end))
     return tuple(found)
 
 
@@ -2234,15 +2202,8 @@ def _spans(text: str, terms: Mapping[str, float]) -> List[Tuple[int, int]]:
 
 
 def _cut(text: str, start: int, end: int) -> List[Tuple[int, int]]:
-    """[start, end) in pieces of _PIECE_LEAST … _PIECE_MOST characters."""
-    search = pattern("piece-end").search
-    spans: List[Tuple[int, int]] = []
-    while start < end:
-        most = min(start + _PIECE_MOST, end)
-        found = search(text, min(start + _PIECE_LEAST, end), most)
-        spans.append((start, found.end() if found else most))
-        start = spans[-1][1]
-    return spans
+    """[start, end) in pieces of 60 … 240 characters: shorter says nothing, longer chooses too coarsely."""
+    return [found.span() for found in pattern("piece").finditer(text, start, end)]
 
 
 # Which views a kind offers after its base view, in this order (reference: the seeds' table, with more for data).
@@ -2280,8 +2241,7 @@ def _admitted(doc: Doc, view: View) -> bool:
 # ---------------------------------------------------------------- rendering and tidying
 
 _RENDER_RULES = (
-    Rule("bar", r"([=\-_.*#~])\1{24,}", "=" * 30 + " FAILURES", "-" * 24),
-    Rule("spaced-bar", r"(?:([=\-_.*#~]) )(?:\1 ){11,}", "_ " * 20, "_ " * 11),
+    Rule("bar", r"([=\-_.*#~])(?:\1{24,}| (?:\1 ){11,})", "=" * 30 + " FAILURES", "_ " * 11),
     Rule("padding", r"(?<=\S)[ \t]{8,}(?=\S)", "name        value", "name       value"),
 )
 _BAR = 24  # characters of a bar that stay (reference: a bar is recognised by less, and 24 is what the field keeps)
@@ -2298,10 +2258,8 @@ def tidy(line: str) -> str:
     if line[:1] in ("E", ">"):
         return line
     if "  " in line or "\t" in line:
-        line = pattern("padding").sub("  ", line)
-        line = line.rstrip(" \t")
-    line = pattern("bar").sub(lambda match: match.group()[:_BAR] + "…", line)
-    return pattern("spaced-bar").sub(lambda match: match.group()[:_BAR] + "…", line)
+        line = pattern("padding").sub("  ", line).rstrip(" \t")
+    return pattern("bar").sub(lambda match: match.group()[:_BAR] + "…", line)
 
 
 def _thinned(doc: Doc, line: int, after_gap: bool) -> str:
@@ -2317,9 +2275,7 @@ def _thinned(doc: Doc, line: int, after_gap: bool) -> str:
 
 def _printed(doc: Doc, line: int) -> int:
     """The number printed before a line by its tool, 0 when none."""
-    cut = doc.numbers.prefix[line]
-    digits = "".join(sign for sign in doc.lines[line][:cut] if sign in "0123456789")
-    return int(digits) if digits else 0
+    return int("".join(sign for sign in doc.lines[line][:doc.numbers.prefix[line]] if sign in "0123456789") or 0)
 
 
 def _in_pieces(text: str, pieces: Sequence[Tuple[int, int]]) -> str:
@@ -2337,16 +2293,11 @@ def _in_pieces(text: str, pieces: Sequence[Tuple[int, int]]) -> str:
 def markers(doc: Doc, view: View, start: int, end: int) -> List[str]:
     """The marker lines for the gap [start, end): one for each run that the session knows, one for each other run."""
     found: List[str] = []
-    at = start
-    for known in view.known:
-        if known.end <= at or known.start >= end:
-            continue
-        if known.start > at:
-            found.append(f"{MARK} {doc.numbers.label(at, known.start)}")
-        found.append(f"{MARK} {doc.numbers.label(max(at, known.start), min(end, known.end))} {known.note}")
-        at = min(end, known.end)
-    if at < end:
-        found.append(f"{MARK} {doc.numbers.label(at, end)}")
+    for known in (*view.known, Known(end, end, "")):
+        low, high = min(max(start, known.start), end), min(known.end, end)
+        found += [f"{MARK} {doc.numbers.label(start, low)}"] if start < low else []
+        found += [f"{MARK} {doc.numbers.label(low, high)} {known.note}"] if low < high else []
+        start = max(start, high)
     return found
 
 
@@ -2364,22 +2315,18 @@ def render(doc: Doc, view: View, *, gutter: bool = False, thin: bool = True) -> 
     out: List[str] = []
     kept: List[int] = []
     at = 0
-    for line in view.keep:
-        gap = line > at
-        if gap:
-            out.extend(markers(doc, view, at, line))
-        text = doc.lines[line]
-        if line in view.pieces:
-            shown = _in_pieces(text, view.pieces[line])
-        else:
-            shown = tidy(text) if tidied else text
-            if shown == text:
-                kept.append(line)
-                shown = _thinned(doc, line, gap) if thinning else text
-        out.append(f"{doc.numbers.number(line):>{width}}│ {shown}" if width else shown)
+    for line in (*view.keep, total):
+        gap = markers(doc, view, at, line) if line > at else []
+        out += gap
         at = line + 1
-    if at < total:
-        out.extend(markers(doc, view, at, total))
+        if line == total:
+            break
+        text = doc.lines[line]
+        shown = _in_pieces(text, view.pieces[line]) if line in view.pieces else tidy(text) if tidied else text
+        if shown == text:
+            kept.append(line)
+            shown = _thinned(doc, line, bool(gap)) if thinning else text
+        out.append(f"{doc.numbers.number(line):>{width}}│ {shown}" if width else shown)
     return Rendered("\n".join(out), tuple(kept))
 
 
