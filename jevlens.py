@@ -47,10 +47,8 @@ import threading
 import time
 from array import array
 from dataclasses import dataclass, field, fields, replace
-from typing import (
-    TYPE_CHECKING, Any, Callable, Collection, Container, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence,
-    Set, Tuple, Union
-)
+from typing import (TYPE_CHECKING, Any, Callable, Collection, Container, Dict, Iterable, List, Mapping, NamedTuple,
+                    Sequence)
 
 if TYPE_CHECKING or not __package__:  # a script, or installed; a type checker knows no other place
     import views_regex as views
@@ -72,7 +70,7 @@ class JevlensError(Exception):
     """Every error that this file raises; the message reads `what: why`."""
 
 
-def _setting(default: Any, env: str, low: float = 0.0, high: float = 1.0, words: Tuple[str, ...] = ()) -> Any:
+def _setting(default: Any, env: str, low: float = 0.0, high: float = 1.0, words: tuple[str, ...] = ()) -> Any:
     """A field of Settings: its environment name, its bounds (numbers) or its allowed words."""
     def _value(raw: Any) -> Any:
         if isinstance(default, bool):
@@ -89,7 +87,7 @@ def _setting(default: Any, env: str, low: float = 0.0, high: float = 1.0, words:
 class Settings:
     """Every setting of the lens with its default; names of the environment are JEV_LENS_ + the second word.
 
-    Probabilities lie in 0..1. `prompts` and `views` come only from a JEV_LENS_VARIANT file.
+    Probabilities lie in 0..1. `prompts` come only from a JEV_LENS_VARIANT file.
     """
 
     presend: bool = _setting(True, "PRESEND")
@@ -118,7 +116,6 @@ class Settings:
     exclude: str = _setting("", "EXCLUDE")  # tool names and path globs, comma-separated: never shortened
     variant: str = _setting("", "VARIANT")
     prompts: Mapping[str, Any] = field(default_factory=dict)
-    views: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def load(cls, environ: Mapping[str, str], warn: Callable[[str], object] = lambda line: None) -> "Settings":
@@ -130,15 +127,15 @@ class Settings:
                     data = json.load(file)
                 data = data.get("variant", data)
                 values.update(_valid(dict(data.get("config", {})), warn))
-                values.update({part: dict(data[part]) for part in ("prompts", "views") if part in data})
+                values["prompts"] = dict(data.get("prompts", {}))
             except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
                 warn(f"jevlens: JEV_LENS_VARIANT: ignored, {type(error).__name__}")
         return cls(**values)
 
 
-def _valid(raw: Mapping[str, Any], warn: Callable[[str], object]) -> Dict[str, Any]:
+def _valid(raw: Mapping[str, Any], warn: Callable[[str], object]) -> dict[str, Any]:
     """The raw values by field name that are of their setting's type and within its bounds; the others are reported."""
-    values: Dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for item in fields(Settings):
         if item.metadata and raw.get(item.name) is not None:
             try:
@@ -179,13 +176,13 @@ ARG_NAMES = {
 }
 
 
-def canonical(tool: str, args: Optional[Mapping[str, Any]]) -> Tuple[str, Dict[str, Any]]:
+def canonical(tool: str, args: Mapping[str, Any] | None) -> tuple[str, dict[str, Any]]:
     """Canonical (tool, args) of a host's: `read {path, offset?, limit?}`, `bash {command}`, `grep {pattern, path?}`…
 
     Unknown tools keep their name, unknown arguments stay as they are. Also `view_range` [a, b], end lines, a command
     given as a list of words, and one editor tool with a `command` argument.
     """
-    found: Dict[str, Any] = dict(args) if isinstance(args, Mapping) else {}
+    found: dict[str, Any] = dict(args) if isinstance(args, Mapping) else {}
     name = str(tool or "").lower()
     if name in EDITORS:
         name = {"view": "read", "create": "write"}.get(str(found.pop("command", "")), "edit")
@@ -236,11 +233,11 @@ class Memory:
 
     def __init__(self) -> None:
         self._lines = array("q")  # hashes of the lines of all results; -1 (never a hash): not sent, or a result's end
-        self._starts: List[int] = []  # where each result begins in _lines
-        self._results: List[Tuple[str, views.Numbering]] = []
-        self._runs: Dict[int, int] = {}  # hash of RUN lines that count -> the last place of the first in _lines
+        self._starts: list[int] = []  # where each result begins in _lines
+        self._results: list[tuple[str, views.Numbering]] = []
+        self._runs: dict[int, int] = {}  # hash of RUN lines that count -> the last place of the first in _lines
 
-    def learn(self, label: str, doc: views.Doc, kept: Optional[Iterable[int]] = None) -> None:
+    def learn(self, label: str, doc: views.Doc, kept: Iterable[int] | None = None) -> None:
         """Remember the lines of a result that were sent (`kept` None: all)."""
         marks = _marks(doc, range(len(doc.lines)) if kept is None else set(kept))
         if len(self._lines) + len(marks) >= MEMORY_TOTAL:
@@ -252,12 +249,12 @@ class Memory:
         self._lines.append(-1)
         self._runs.update((hash(run), start + line) for line, run in _runs(doc, marks) if -1 not in run)
 
-    def runs(self, doc: views.Doc) -> List[views.Known]:
+    def runs(self, doc: views.Doc) -> list[views.Known]:
         """The runs of RUN or more counting lines of `doc` that the session was sent, in order, not overlapping.
 
         The first and the last line with something on it are never in them.
         """
-        found: List[views.Known] = []
+        found: list[views.Known] = []
         free, edges = 0, views.ends(doc)
         marks = _marks(doc, range(len(doc.lines)))
         marks.append(-1)
@@ -283,7 +280,7 @@ def _marks(doc: views.Doc, sent: Container[int]) -> "array[int]":
     return array("q", (hash(line.rstrip()) if at in sent else -1 for at, line in enumerate(doc.bare)))
 
 
-def _runs(doc: views.Doc, marks: "array[int]") -> Iterable[Tuple[int, Tuple[int, ...]]]:
+def _runs(doc: views.Doc, marks: "array[int]") -> Iterable[tuple[int, tuple[int, ...]]]:
     """The first line and the hashes of each RUN lines in a row that count, or were not sent (-1)."""
     lines = zip(doc.bare, marks)
     counting = array("q", (at for at, (line, mark) in enumerate(lines) if mark == -1 or len(line.strip()) >= TRIVIAL))
@@ -311,10 +308,10 @@ class Session:
         self.results = self.messages = self.edits = self.reads = 0
         self.last_was_read = self.line_edits = False
         self.edited, self.shown = collections.Counter[str](), collections.Counter[str]()
-        self.hits = collections.defaultdict[str, Set[int]](set)
-        self.touched = collections.defaultdict[str, Set[str]](set)
+        self.hits = collections.defaultdict[str, set[int]](set)
+        self.touched = collections.defaultdict[str, set[str]](set)
         self.searched, self.names, self.errors = set[str](), set[str](), set[str]()
-        self.recent: List[Set[str]] = []
+        self.recent: list[set[str]] = []
         self.memory = Memory()
         self._heard = ("", "", "")
 
@@ -330,7 +327,7 @@ class Session:
         fresh = [text for text, old in zip(self._heard, heard) if text != old]
         self.names |= views.names("\n".join([*fresh, *views.strings(args)]))
 
-    def learn(self, case: Case, text: str, kept: Optional[Iterable[int]]) -> None:
+    def learn(self, case: Case, text: str, kept: Iterable[int] | None) -> None:
         """Take in a result as it was sent: `text`, made of the lines `kept` (None: all) of case.doc."""
         doc, args = case.doc, case.args
         self.results += 1
@@ -364,7 +361,7 @@ class Session:
                 self.touched[os.path.basename(path)].update(line for line in changed if len(line) >= TELLING)
 
 
-def words(text: str) -> Set[str]:
+def words(text: str) -> set[str]:
     """The identifiers of a text, whole: what two texts can share."""
     return set(views.pattern("word").findall(text))
 
@@ -393,7 +390,7 @@ class Choice(NamedTuple):
     p: Mapping[str, float]
     needs_full: float
     confidence: float = 1.0
-    need: Optional[Sequence[float]] = None
+    need: Sequence[float] | None = None
 
 
 class Decision(NamedTuple):
@@ -1316,7 +1313,7 @@ def valid_id(id: Any) -> bool:
     return isinstance(id, str) and re.fullmatch(ID, id) is not None
 
 
-def pack(text: str) -> Dict[str, str]:
+def pack(text: str) -> dict[str, str]:
     """The text of a record as JSON can hold it: `text`, or `text_b64` when it is not encodable as UTF-8."""
     try:
         text.encode("utf-8")
@@ -1341,9 +1338,9 @@ class MemoryStore:
     """
 
     def __init__(self) -> None:
-        records: Dict[str, Dict[str, Any]] = {}
+        records: dict[str, dict[str, Any]] = {}
         self.put, self.get = records.__setitem__, records.get
-        self.ids: Callable[[], List[str]] = lambda: list(records)
+        self.ids: Callable[[], list[str]] = lambda: list(records)
 
 
 class DirectoryStore:
@@ -1353,27 +1350,27 @@ class DirectoryStore:
     than `keep_days` are removed, at most one sweep an hour. `clock` gives seconds since the epoch.
     """
 
-    def __init__(self, path: Union[str, "os.PathLike[str]"], keep_days: float = 90.0,
+    def __init__(self, path: str | "os.PathLike[str]", keep_days: float = 90.0,
                  clock: Callable[[], float] = time.time) -> None:
         self.path = os.path.abspath(os.path.expanduser(os.fspath(path)))
         self._keep = keep_days * 86_400
         self._clock = clock
 
-    def put(self, id: str, record: Dict[str, Any]) -> None:
+    def put(self, id: str, record: dict[str, Any]) -> None:
         """Write a record atomically. Raises OSError when the directory cannot be written."""
         if not valid_id(id):
             raise JevlensError(f"store: {str(id)[:40]!r} is not an id (r and hex digits)")
         self._prune()  # before, so that what is stored now outlives any setting
         write_private(os.path.join(self.path, "outputs", id + ".json"), json.dumps(record, default=str).encode("ascii"))
 
-    def get(self, id: str) -> Optional[Dict[str, Any]]:
+    def get(self, id: str) -> dict[str, Any] | None:
         """Read a record; None when there is none, or it is not a readable record of ours."""
         with contextlib.suppress(LookupError, TypeError, ValueError):  # nothing, or nothing of ours
             record = read_jsonl(os.path.join(self.path, "outputs", f"{id}.json"))[0] if valid_id(id) else {}
             return record if isinstance(unpack(record), str) else None
         return None
 
-    def ids(self) -> List[str]:
+    def ids(self) -> list[str]:
         """All ids, the oldest first."""
         with contextlib.suppress(OSError):  # no directory yet
             files = [entry for entry in os.scandir(os.path.join(self.path, "outputs")) if entry.name.endswith(".json")]
@@ -1385,7 +1382,7 @@ class DirectoryStore:
         """Append one line to log.jsonl."""
         append_private(os.path.join(self.path, "log.jsonl"), {"t": round(self._clock(), 3), **event})
 
-    def events(self, last: int = 0) -> List[Dict[str, Any]]:
+    def events(self, last: int = 0) -> list[dict[str, Any]]:
         """The lines of log.jsonl (of its last so many bytes) that are whole JSON objects, in order."""
         return read_jsonl(os.path.join(self.path, "log.jsonl"), last)
 
@@ -1430,12 +1427,12 @@ def append_private(target: str, event: Mapping[str, Any]) -> None:
         file.write(json.dumps(event, separators=(",", ":")).encode("ascii") + b"\n")
 
 
-def read_jsonl(path: str, last: int = 0, first: int = -1) -> List[Dict[str, Any]]:
+def read_jsonl(path: str, last: int = 0, first: int = -1) -> list[dict[str, Any]]:
     """The JSON objects of a file, a line each; torn or foreign lines are skipped, a missing file is empty.
 
     last, first: only its last or its first so many bytes.
     """
-    lines: List[bytes] = []
+    lines: list[bytes] = []
     found = []
     with contextlib.suppress(OSError), open(path, "rb") as file:
         start = file.seek(max(0, file.seek(0, os.SEEK_END) - last) if last else 0)
@@ -1468,7 +1465,7 @@ _SEARCH = ("import re,sys,json\nbody,lines=json.loads(sys.stdin.buffer.read())\n
            "print(json.dumps([i for i,l in enumerate(lines) if rule.search(l)]))")
 
 
-def ranges(text: str) -> List[Tuple[int, int]]:
+def ranges(text: str) -> list[tuple[int, int]]:
     """`40-90`, `40`, `40-`, `-90`, several with commas, also `a:b` -> [(first, last)]; LAST_LINE when open."""
     found = []
     for part in str(text).split(","):
@@ -1482,7 +1479,7 @@ def ranges(text: str) -> List[Tuple[int, int]]:
     return found
 
 
-def search(pattern: str, lines: Sequence[str]) -> List[int]:
+def search(pattern: str, lines: Sequence[str]) -> list[int]:
     """0-based lines that contain a text (any case), or match `/regex/` (any case).
 
     A regex runs in a child interpreter for REGEX_SECONDS at most, since `re` cannot be stopped in a thread.
@@ -1504,7 +1501,7 @@ def search(pattern: str, lines: Sequence[str]) -> List[int]:
     return [int(number) for number in json.loads(done.stdout)]
 
 
-def block_lines(doc: views.Doc, name: str) -> Set[int]:
+def block_lines(doc: views.Doc, name: str) -> set[int]:
     """The lines of the block so named: exact, else any case, else its last part, else the only one it is part of."""
     asked, blocks = name.strip(), doc.blocks()
     low = asked.lower()
@@ -1519,7 +1516,7 @@ def block_lines(doc: views.Doc, name: str) -> Set[int]:
     return {line for block in best for line in range(block.start, block.end)}
 
 
-def select(doc: views.Doc, asked: Mapping[str, str]) -> List[int]:
+def select(doc: views.Doc, asked: Mapping[str, str]) -> list[int]:
     """The 0-based lines for `lines`, `block` and `pattern`; hits of a pattern and what is around stay in the others."""
     total = len(doc.lines)
     chosen = set(range(total))
@@ -1534,7 +1531,7 @@ def select(doc: views.Doc, asked: Mapping[str, str]) -> List[int]:
     return order
 
 
-def page(doc: views.Doc, chosen: Sequence[int], cursor: str, plain: bool) -> Tuple[str, str]:
+def page(doc: views.Doc, chosen: Sequence[int], cursor: str, plain: bool) -> tuple[str, str]:
     """(text, next cursor or ""): the lines of one page; `K` or `K.C` is the K-th chosen line, from character C on.
 
     plain: lines as they are; else each behind a gutter with its number, where the output has none of its own.
@@ -1543,7 +1540,7 @@ def page(doc: views.Doc, chosen: Sequence[int], cursor: str, plain: bool) -> Tup
     if not place:
         raise JevlensError(f"recall: cursor {cursor[:40]!r}: use the one that the page before names")
     at, offset = int(place.group(1)), int(place.group(2) or 0)
-    out: List[str] = []
+    out: list[str] = []
     room = PAGE_CHARS
     width = len(str(doc.numbers.number(chosen[-1]))) if chosen else 0
     while at < len(chosen) and len(out) < PAGE_LINES:
@@ -1590,7 +1587,7 @@ class Seen(NamedTuple):
 
     text: str
     view: str
-    kept: Tuple[int, ...]
+    kept: tuple[int, ...]
     total: int
     id: str
     kind: str
@@ -1598,7 +1595,7 @@ class Seen(NamedTuple):
     reason: str
     tokens_before: int
     tokens_after: int
-    dropped: Tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
 
 
 LEAST_GAIN = 0.05  # less than this share saved in all: the original object
@@ -1651,14 +1648,14 @@ class Lens:
         self.session = Session()
         self._fold = Fold(self)
         self._lock = threading.RLock()
-        self._counted: Set[Tuple[str, int]] = set()
+        self._counted: set[tuple[str, int]] = set()
         self._counts: "collections.Counter[str]" = collections.Counter()
         if session:
             self.resume()
 
     # ------------------------------------------------ seeing
 
-    def see(self, output: str, tool: str = "", args: Optional[Mapping[str, Any]] = None, task: str = "",
+    def see(self, output: str, tool: str = "", args: Mapping[str, Any] | None = None, task: str = "",
             latest: str = "", said: str = "", is_error: bool = False) -> Seen:
         """What to send to the model instead of `output`. Never raises: on any fault, the output itself.
 
@@ -1672,7 +1669,7 @@ class Lens:
             self._journal([seen.text if seen.id else output, *call])
             return seen
 
-    def _see(self, session: Session, output: str, tool: str, args: Optional[Mapping[str, Any]], task: str,
+    def _see(self, session: Session, output: str, tool: str, args: Mapping[str, Any] | None, task: str,
              latest: str, said: str, is_error: bool, learn: bool = False, count: bool = True) -> Seen:
         """One result, never raising. learn: sent as it stands, it is only taken in; count: in `stats` and the log."""
         try:
@@ -1731,7 +1728,7 @@ class Lens:
                 return id
         raise JevlensError("store: two texts with one SHA-256")
 
-    def _choose(self, case: Case) -> Tuple[views.View, str]:
+    def _choose(self, case: Case) -> tuple[views.View, str]:
         """The view, `full` with all lines for none, and the reason: steps 4 to 8."""
         doc, session = case.doc, case.session
         full = views.View("full", tuple(range(len(doc.lines))))
@@ -1790,8 +1787,8 @@ class Lens:
         """The whole stored text of an id, exact."""
         return unpack(self._record(id))
 
-    def recall(self, id: str, lines: Optional[str] = None, pattern: Optional[str] = None,
-               block: Optional[str] = None, cursor: Optional[str] = None) -> str:
+    def recall(self, id: str, lines: str | None = None, pattern: str | None = None,
+               block: str | None = None, cursor: str | None = None) -> str:
         """Stored text: lines `40-90`, `40`, `40-`, `-90`, several with commas; a substring or /regex/ with 2 lines
         around; a block by name. Pages of 400 lines or 50,000 characters; a page names the cursor of the next.
 
@@ -1806,8 +1803,8 @@ class Lens:
                        "pattern": bool(pattern), "block": bool(block)})
         return text
 
-    def _record(self, id: str) -> Dict[str, Any]:
-        record: Optional[Dict[str, Any]] = self.store.get(id) if valid_id(id) else None
+    def _record(self, id: str) -> dict[str, Any]:
+        record: dict[str, Any] | None = self.store.get(id) if valid_id(id) else None
         if record is None:
             known = self.store.ids()
             more = f" and {len(known) - 20} older" if len(known) > 20 else ""
@@ -1845,7 +1842,7 @@ class Lens:
                     os.unlink(path)
                 append_private(path, {"call": self.call_id, "see": call})
 
-    def messages(self, messages: Iterable[Any], shape: str = "openai") -> List[Any]:
+    def messages(self, messages: Iterable[Any], shape: str = "openai") -> list[Any]:
         """The list with its large tool results shortened: a new list, nothing else in it changed.
 
         shape: openai (chat), responses, anthropic or gemini. A result's bytes depend only on what stands before it in
@@ -1872,10 +1869,10 @@ class Lens:
             cut = self._counts["before"] - self._counts["after"]
             self._counts.update(sent=int(input_tokens) + int(cache_read_tokens), cut=cut)
 
-    def stats(self) -> Dict[str, Any]:
+    def stats(self) -> dict[str, Any]:
         """Counts, tokens of shortened results before and after, and `kept_out`: cut / (sent + cut) over all calls."""
         with self._lock:
-            counts: Dict[str, Any] = {name: self._counts[name] for name in COUNTS}
+            counts: dict[str, Any] = {name: self._counts[name] for name in COUNTS}
         counts["kept_out"] = round(counts["cut"] / max(1, counts["sent"] + counts["cut"]), 4)
         if isinstance(self.judge, JevJudge):
             counts["jev"] = {**self.judge.counts, "degraded": self.judge.degraded}
@@ -1902,7 +1899,7 @@ def _fault(error: Exception) -> str:
     return f"judge: {error}" if isinstance(error, JevlensError) else f"fault: {words}"
 
 
-def _full(output: Any, reason: str, doc: Optional[views.Doc] = None) -> Seen:
+def _full(output: Any, reason: str, doc: views.Doc | None = None) -> Seen:
     """The output itself, unchanged."""
     text = output if isinstance(output, str) else ""
     kept = tuple(range(1, text.count("\n") + 2)) if isinstance(output, str) else ()
@@ -1948,7 +1945,7 @@ def without_known(doc: views.Doc, view: views.View, runs: Iterable[views.Known])
     return views.View(name, tuple(sorted(kept)), pieces, tuple(known))
 
 
-def dropped_names(doc: views.Doc, view: views.View) -> Tuple[str, ...]:
+def dropped_names(doc: views.Doc, view: views.View) -> tuple[str, ...]:
     """Names of the outermost blocks of code of which no line but the first is sent or known."""
     kept = set(view.keep).union(*(range(run.start, run.end) for run in view.known))
     found = [block.name for block in (doc.units() if doc.kind == "code" and len(kept) < len(doc.lines) else ())
@@ -2454,7 +2451,7 @@ def cmd_run(args: Any) -> int:
     return 128 - child.returncode if child.returncode < 0 else child.returncode
 
 
-def cmd_recall(args: Any) -> Optional[str]:
+def cmd_recall(args: Any) -> str | None:
     """Print stored text: all, or what is asked for."""
     if args.raw:  # not a byte more
         write_text(_own_lens().original(args.id))
@@ -2464,7 +2461,7 @@ def cmd_recall(args: Any) -> Optional[str]:
 
 def _spans(kept: Sequence[int]) -> str:
     """1-based line numbers as `1-3,7`."""
-    found: List[List[int]] = []
+    found: list[list[int]] = []
     for line in kept:
         if not found or line != found[-1][1] + 1:
             found.append([line, line])
@@ -2492,7 +2489,7 @@ def cmd_list(args: Any) -> str:
     return json.dumps(rows) if args.json else _columns(rows, "id when tokens view tool")
 
 
-def _decisions(store: DirectoryStore) -> List[Dict[str, Any]]:
+def _decisions(store: DirectoryStore) -> list[dict[str, Any]]:
     return [event for event in store.events() if event.get("event") == "see"]
 
 
@@ -2510,7 +2507,7 @@ def cmd_stats(args: Any) -> str:
     return json.dumps(total) if args.json else text.format_map(total)
 
 
-def log_stats(events: Iterable[Mapping[str, Any]]) -> Dict[str, Any]:
+def log_stats(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Sums over log events: considered, shortened, saved, share, recalls; asked and cost of Jev."""
     rows = list(events)
     sees, recalls, asks = ([row for row in rows if row.get("event") == name] for name in ("see", "recall", "ask"))
@@ -2520,7 +2517,7 @@ def log_stats(events: Iterable[Mapping[str, Any]]) -> Dict[str, Any]:
             "asked": len(asks), "cost": round(sum(float(row.get("cost", 0)) for row in asks), 9)}
 
 
-def cmd_diff(args: Any) -> Optional[str]:
+def cmd_diff(args: Any) -> str | None:
     """Print the original with what the model did not get marked."""
     store = _own_store(_settings())
     rows = [row for row in _decisions(store) if row.get("id") and args.id in (None, row["id"])]
@@ -2556,13 +2553,13 @@ def _history() -> Any:
         raise JevlensError("history.py is not beside jevlens.py: this command needs it") from None
 
 
-def plain_ask(client: SystemOne, mask: bool = True) -> Callable[[Any, Any, float], Dict[str, Any]]:
+def plain_ask(client: SystemOne, mask: bool = True) -> Callable[[Any, Any, float], dict[str, Any]]:
     """`client.ask` in the form that history.py takes: an answer is a probability, or (choice, probabilities)."""
-    def _ask(state: Any, questions: Any, timeout: float) -> Dict[str, Any]:
+    def _ask(state: Any, questions: Any, timeout: float) -> dict[str, Any]:
         got: Any = client.ask(_masked_in(state) if mask else state, questions, timeout)
         for id, each in got.items():
             got[id] = each.noul if each.choice is None else (each.choice, each.probabilities)
-        plain: Dict[str, Any] = got  # with its `input_tokens` and `cost`
+        plain: dict[str, Any] = got  # with its `input_tokens` and `cost`
         return plain
     return _ask
 
@@ -2618,7 +2615,7 @@ def _distilled(row: Mapping[str, Any], cold: bool) -> str:
 
 
 # every argument of a command, with argparse's options
-ARGUMENTS: Dict[str, Dict[str, Any]] = {
+ARGUMENTS: dict[str, dict[str, Any]] = {
     **{name: {"action": "store_true", "help": text} for name, text in {
         "--json": "print JSON", "--raw": "the original bytes, whole", "--sent": "what was sent instead",
         "--dry-run": "ask nothing: by rule only", "--forget": "remove the stored key",
@@ -2648,7 +2645,7 @@ COMMANDS = {
 }
 
 
-def main(argv: Optional[Sequence[str]] = None) -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """The command line. Exit status: 0 done, 1 failed (`jevlens: what: why` on stderr), 2 usage."""
     import argparse
     parser = argparse.ArgumentParser(prog="jevlens", description="Short views of large tool results; the rest is one "
@@ -2664,7 +2661,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     if None in (sys.stdin, sys.stdout, sys.stderr):  # closed by who started us
         return 1
     try:
-        found: Union[str, int, None] = globals()["cmd_" + args.name](args)
+        found: str | int | None = globals()["cmd_" + args.name](args)
         if isinstance(found, str):
             write_text(found if found.endswith("\n") or not found else found + "\n")
         return found if isinstance(found, int) else 0
