@@ -1521,7 +1521,7 @@ def select(doc: views.Doc, asked: Mapping[str, str]) -> list[int]:
     total = len(doc.lines)
     chosen = set(range(total))
     if "lines" in asked:
-        chosen = {line for low, high in ranges(asked["lines"]) for line in doc.numbers.lines(low, high, total)}
+        chosen = {line for low, high in ranges(asked["lines"]) for line in doc.numbers.lines(low, high)}
     if "block" in asked:
         chosen &= block_lines(doc, asked["block"])
     order = sorted(chosen)

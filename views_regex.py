@@ -21,7 +21,8 @@ import re
 from array import array
 from bisect import bisect_right
 from collections import Counter
-from itertools import accumulate, takewhile
+from functools import lru_cache
+from itertools import accumulate, chain, count, groupby, islice, takewhile
 from math import inf, log2
 from typing import (AbstractSet, Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence,
                     Set, Tuple, TypeVar)
@@ -101,16 +102,11 @@ MARK = "⋯"  # U+22EF, the sign that every marker starts with
 LONG_LINE = 1000  # characters; a longer line may be shown in pieces (design D1)
 
 
+@lru_cache(maxsize=None)
 def pattern(name: str) -> "re.Pattern[str]":
     """The compiled rule `name` of RULES; compiled on first use, so that importing costs nothing."""
-    found = _COMPILED.get(name)
-    if found is None:
-        row = RULES[name]
-        found = _COMPILED[name] = re.compile(row.pattern, row.flags)
-    return found
+    return re.compile(RULES[name].pattern, RULES[name].flags)
 
-
-_COMPILED: Dict[str, "re.Pattern[str]"] = {}
 
 # ---------------------------------------------------------------- lines, numbers and number prefixes
 
@@ -124,79 +120,58 @@ _CORE_RULES = (
 # What a tool may print between a line's number and the line, the longest first: Claude Code and cat -n (tab, arrow),
 # opencode ("N| ", "N: "), bat (box bar), SWE-agent windows and grep -n of one file (":").
 _SEPARATORS = ("→", "\t", "| ", "│ ", ": ", ":")
-_PREFIX_WIDTH = 14  # characters before the separator at most: padding and up to 7 digits fit well within
+_PREFIX_WIDTH = 15  # characters before the separator at most: padding and up to 7 digits fit well within
 _SAMPLE = 60  # lines looked at to see whether a text carries prefixes
 
 
 class Numbering(NamedTuple):
     """How an output's lines are numbered for its reader.
 
-    `origin`: `tool` (prefixes printed by the tool), `file` (lines of one file, not printed) or `output` (1 … n). Run r
-    starts at line `starts[r]` (0-based) and counts up from `numbers[r]`; 0 stands for lines without a number.
-    `prefix[i]` is the length of line i's printed prefix in characters; the list is empty when no tool printed any.
+    `origin`: `tool` (prefixes printed by the tool), `file` (lines of one file, not printed) or `output` (1 … n).
+    `numbers[i]` is the number of line i, 0 where it has none. `prefix[i]` is the length of line i's printed prefix in
+    characters; the list is empty when no tool printed any.
     """
 
     origin: str
-    starts: Tuple[int, ...] = (0,)
-    numbers: Tuple[int, ...] = (1,)
-    prefix: Tuple[int, ...] = ()
-
-    def runs(self, start: int, end: int) -> Iterator[Tuple[int, int, int]]:
-        """The runs in lines [start, end): first line, end, and the number of the first line (0: without numbers)."""
-        for run in range(bisect_right(self.starts, start) - 1, len(self.starts)):
-            low, high = max(start, self.starts[run]), min(end, *self.starts[run + 1:run + 2], end)
-            if low < high:
-                yield low, high, self.numbers[run] and self.numbers[run] + low - self.starts[run]
+    numbers: Sequence[int]
+    prefix: Sequence[int] = ()
 
     def number(self, line: int) -> int:
         """The number of a 0-based line as its reader sees it; 0 for a line that has none."""
-        return next(self.runs(line, line + 1))[2]
+        return self.numbers[line]
 
     def label(self, start: int, end: int) -> str:
         """The lines [start, end) named in these numbers, as recall takes them: `81-140`, `7,9-12`, `40-90 +2`.
 
         `+2` counts lines that have no number of their own.
         """
-        runs = list(self.runs(start, end))
-        named = [str(first) if high - low == 1 else f"{first}-{first + high - low - 1}"
-                 for low, high, first in runs if first]
-        bare = sum(high - low for low, high, first in runs if not first)
-        return " ".join([",".join(named)] * bool(named) + [f"+{bare}"] * bool(bare))
+        shown = [number for number in self.numbers[start:end] if number]
+        starts = [at for at, number in enumerate(shown) if not at or number != shown[at - 1] + 1]
+        runs = [(shown[low], shown[high - 1]) for low, high in zip(starts, [*starts[1:], len(shown)])]
+        named = ",".join(str(low) if low == high else f"{low}-{high}" for low, high in runs)
+        bare = end - start - len(shown)
+        return " ".join([named] * bool(named) + [f"+{bare}"] * bool(bare))
 
-    def lines(self, first: int, last: int, total: int) -> List[int]:
-        """The 0-based lines of an output of `total` lines whose numbers lie in first..last, ascending."""
-        return [line for low, high, number in self.runs(0, total) if number
-                for line in range(low + max(0, first - number), min(high, low + last - number + 1))]
-
-    def rising(self, total: int) -> bool:
-        """Whether no number stands twice in `total` lines, so that a number names one line."""
-        runs = [(number, number + high - low) for low, high, number in self.runs(0, total) if number]
-        return all(before[1] <= after[0] for before, after in zip(runs, runs[1:]))
+    def lines(self, first: int, last: int) -> List[int]:
+        """The 0-based lines whose numbers lie in first..last, ascending."""
+        return [line for line, number in enumerate(self.numbers) if number and first <= number <= last]
 
 
 def _prefix_of(line: str, separator: str) -> Tuple[int, int]:
     """(length, number) of the printed prefix of one line, (0, 0) when it has none."""
-    at = line.find(separator, 0, _PREFIX_WIDTH + len(separator))
-    if at < 0 and separator.endswith(" ") and len(line) <= _PREFIX_WIDTH:  # "12:" for a blank line, trimmed
-        bare = separator.rstrip()
-        if line.endswith(bare):
-            at = len(line) - len(bare)
-            separator = bare
-    digits = line[:at].lstrip(" \t") if at > 0 else ""
-    if not digits.isdigit() or not digits.isascii():
-        return 0, 0
-    return at + len(separator), int(digits)
+    digits, sign, _ = f"{line[:_PREFIX_WIDTH]} ".partition(separator)  # "12:" for a blank line may be trimmed
+    bare = digits.lstrip(" \t")
+    return (len(digits + sign), int(bare)) if sign and bare.isdigit() and bare.isascii() else (0, 0)
 
 
 def _separator(lines: Sequence[str]) -> str:
     """The separator after which this output's lines are numbered one by one, or "" when they are not."""
     sample = [line for line in lines[:_SAMPLE] if line.strip()]
     for separator in _SEPARATORS:
-        numbers = [_prefix_of(line, separator)[1] for line in sample]
-        found = [number for number in numbers if number]
-        steps = sum(1 for a, b in zip(found, found[1:]) if b == a + 1)
+        found = [number for number in (_prefix_of(line, separator)[1] for line in sample) if number]
+        steps = sum(b == a + 1 for a, b in zip(found, found[1:]))
         # blank file lines keep their number, so nearly every line has one; a header of a few lines is allowed for
-        if len(found) >= 5 and len(found) >= 0.6 * len(sample) and steps >= 0.9 * (len(found) - 1):
+        if len(found) >= max(5, 0.6 * len(sample)) and steps >= 0.9 * (len(found) - 1):
             return separator
     return ""
 
@@ -205,57 +180,44 @@ def numbering(lines: Sequence[str], shown: Sequence[Shown] = ()) -> Numbering:
     """How these lines are numbered: by printed prefixes, else by the one file they come from, else from 1.
 
     `shown`: the files and ranges of a read or display. Several files, or a tail whose place is not known: the
-    output's own numbers.
+    output's own numbers; also where a number would stand twice.
     """
-    total = len(lines)
+    own = range(1, len(lines) + 1)
     separator = _separator(lines)
     if separator:
         prefix, printed = zip(*(_prefix_of(line, separator) for line in lines))
-        # a run begins where the number is not the one before plus 1; lines without a number are a run as well
-        starts = [line for line, number in enumerate(printed)
-                  if not line or number != (printed[line - 1] and printed[line - 1] + 1)]
-        found = Numbering("tool", tuple(starts), tuple(printed[line] for line in starts), prefix)
-        return found if found.rising(total) else Numbering("output", prefix=prefix)
-    if shown and len({item.path for item in shown}) == 1 and all(item.first for item in shown):
-        head = header_lines(lines)  # the host's own lines stand before the file's
-        sizes = [(item.last or 0) - item.first + 1 for item in shown[:-1]]
-        starts = [*[0] * bool(head), *accumulate(sizes, initial=head)]
-        found = Numbering("file", tuple(starts), (*[0] * bool(head), *(item.first for item in shown)))
-        if starts[-1] < total and min(sizes, default=1) > 0 and found.rising(total):
-            return found
-    return Numbering("output")
+        rising = [number for number in printed if number]
+        return Numbering("tool", printed, prefix) if rising == sorted(set(rising)) else Numbering("output", own, prefix)
+    bounds = [bound for item in shown for bound in (item.first, (item.last or inf) + 1)]
+    if len({item.path for item in shown}) == 1 and bounds == sorted(bounds) and bounds[0]:
+        parts = (range(item.first, (item.last or 0) + 1) for item in shown[:-1])
+        counted = chain([0] * header_lines(lines), *parts, count(shown[-1].first))  # the host's own lines stand first
+        numbers = list(islice(counted, len(lines)))
+        if numbers[-1] >= shown[-1].first:
+            return Numbering("file", numbers)
+    return Numbering("output", own)
 
 
 class Doc:
     """One output, read once: its lines, what it is, and how it is numbered.
 
-    text, lines: the output and `text.split("\\n")`; tool, args: canonical (`read {path, offset?, limit?}`,
-    `bash {command}`, `grep {pattern, path?}` …); path: the file shown when it is one file, else ""; command: of bash;
-    shown: files that a read or display shows; kind, shape, language: see `classify`; numbers: a Numbering.
+    text, lines: the output and `text.split("\\n")`; bare: the lines without printed number prefixes; command: of bash;
+    shown: files that a read or display shows; path: the file when it is one, else ""; numbers: a Numbering; kind,
+    shape: see `classify`.
     """
 
-    __slots__ = ("text", "lines", "tool", "args", "path", "command", "shown", "kind", "shape", "language", "numbers",
-                 "memo")
-
     def __init__(self, text: str, tool: str = "", args: Optional[Mapping[str, Any]] = None) -> None:
+        args = args or {}
         self.text = text
         self.lines = text.split("\n")
-        self.tool = tool
-        self.args: Mapping[str, Any] = args or {}
-        self.command = str(self.args.get("command") or "") if tool == "bash" else ""
-        self.shown = _shown(tool, self.args, self.command)
-        paths = {item.path for item in self.shown}
-        self.path = self.shown[0].path if len(paths) == 1 else ""
-        self.kind, self.shape = classify(self.lines, tool, self.args, self.shown)
-        self.language = language_of(self.path or (self.shown[0].path if self.shown else ""))
+        self.command = str(args.get("command") or "") if tool == "bash" else ""
+        self.shown = _shown(tool, args, self.command)
+        self.path = self.shown[0].path if len({item.path for item in self.shown}) == 1 else ""
         self.numbers = numbering(self.lines, self.shown)
-        self.memo: Dict[Any, Any] = {}  # what is worked out more than once (term scores, blocks)
-
-    @property
-    def bare(self) -> List[str]:
-        """The lines without printed number prefixes (the same list when there are none)."""
         prefix = self.numbers.prefix
-        return self.once("bare", lambda: [line[cut:] for line, cut in zip(self.lines, prefix)]) if prefix else self.lines
+        self.bare = [line[cut:] for line, cut in zip(self.lines, prefix)] if prefix else self.lines
+        self.kind, self.shape = classify(self.bare, tool, args, self.shown)
+        self._memo: Dict[Any, Any] = {}  # what is worked out more than once (term scores, blocks)
 
     def units(self) -> List[Block]:
         """Blocks that together hold every line once, worked out once: see `units`."""
@@ -267,9 +229,9 @@ class Doc:
 
     def once(self, key: Any, make: Callable[[], _T]) -> _T:
         """What `make` gives, worked out once under this key."""
-        if key not in self.memo:
-            self.memo[key] = make()
-        found: _T = self.memo[key]
+        if key not in self._memo:
+            self._memo[key] = make()
+        found: _T = self._memo[key]
         return found
 
 
@@ -287,24 +249,14 @@ def units(doc: Doc) -> List[Block]:
     A block of up to UNIT_LINES lines is one unit; a longer one with members gives its members and what lies between
     them; lines in no block are units without a name.
     """
-    last = Block("", len(doc.lines), len(doc.lines))
-    edges = [*doc.blocks(), last, last]
-    outer = [Block("", 0, len(doc.lines) + 1, -1, "rest")]  # the long blocks that are open
-    found: List[Block] = []
-    at = 0
-    for block, after in zip(edges, edges[1:]):
-        while at < block.start or outer[-1].end <= block.start:
-            rest = outer[-1]._replace(start=at, end=min(outer[-1].end, block.start))
-            found += [rest] * (at < rest.end)
-            at = rest.end
-            if outer[-1].end <= at:
-                outer.pop()
-        if at == block.start and block.end - at > UNIT_LINES and after.start < block.end:
-            outer.append(block)
-        elif at == block.start < block.end:
-            found.append(block)
-            at = block.end
-    return found
+    total = len(doc.lines)
+    owner = [Block("", 0, total + UNIT_LINES + 1, -1, "rest")] * total
+    for block in doc.blocks():
+        outer = owner[block.start]
+        if outer.end - outer.start > UNIT_LINES:
+            owner[block.start:block.end] = [block] * (block.end - block.start)
+    parts = ((block, list(lines)) for block, lines in groupby(range(total), owner.__getitem__))
+    return [block._replace(start=lines[0], end=lines[-1] + 1) for block, lines in parts]
 
 
 def places(doc: Doc) -> List[Tuple[str, int]]:
@@ -338,12 +290,9 @@ def close_gaps(doc: Doc, keep: Iterable[int], small: int) -> List[int]:
 
 def _shown(tool: str, args: Mapping[str, Any], command: str) -> List[Shown]:
     """The files and ranges that a call shows, empty when it does not just show files."""
-    if tool == "bash":
-        return shown_by(command) or []
-    path = args.get("path")
+    path, offset, limit = args.get("path"), args.get("offset"), args.get("limit")
     if tool != "read" or not isinstance(path, str) or not path:
-        return []
-    offset, limit = args.get("offset"), args.get("limit")
+        return shown_by(command) or []
     first = offset if isinstance(offset, int) and offset > 0 else 1
     return [Shown(path, first, first + limit - 1 if isinstance(limit, int) and limit > 0 else None)]
 
@@ -388,7 +337,6 @@ _KIND_RULES = (
          r"|verbose|info)|make(?:\[\d+\])?: \*\*\*|\[(?:ERROR|WARNING|WARN)\] |ERROR in |(?:ld|collect2|cc1|gcc"
          r"|clang): |\s{0,8}(?:Collecting|Compiling|Downloading|Installing|Building|Requirement already"
          r"|Using cached) )", "src/a.c:12:5: error: expected ';'", "src/a.c:12: int x;", re.A),
-    Rule("gutter", r"^\s{0,8}\d{1,7}(?:→|\t|[|│] ?|:(?: |$))", "    12\tx = 1", "12:x", re.A),
     Rule("number-row", r"^(?:\s{0,8}Line )?\d{1,7}[:-]", "12:def f():", "12 def", re.A),
     Rule("path-only", r"^(?:\.?[\w@+~.-]*(?:[/\\][\w@+~ .()\[\]$-]*)+|[\w.-]+\.[A-Za-z]\w{0,5})(?P<count>:\d+"
          r"| \(\d+ match(?:es)?\))?$", "./src/a.py", "a, b", re.A),
@@ -442,10 +390,7 @@ def _sample(lines: Sequence[str]) -> List[str]:
     rest = len(body) - _HEAD - _TAIL
     if rest > _MIDDLE:
         body = [*body[:_HEAD], *body[_HEAD:_HEAD + rest:rest // _MIDDLE], *body[-_TAIL:]]
-    rows = [line for line in (line[:_WIDTH].rstrip("\r") for line in body) if line.strip()]
-    cuts = [found.end() if found else 0 for found in map(pattern("gutter").match, rows)]
-    # the numbers that a tool printed are not the text: without them a numbered file would look like a table
-    return [row[cut:] for row, cut in zip(rows, cuts)] if cuts.count(0) < 0.4 * len(cuts) else rows
+    return [line for line in (line[:_WIDTH].rstrip("\r") for line in body) if line.strip()]
 
 
 def _count(sample: Sequence[str], name: str) -> int:
@@ -1098,26 +1043,25 @@ def _misled(lines: Sequence[str], block: _Found) -> bool:
     return block.kind == "function" and not lines[block.line][:1].isspace() and body
 
 
-def _guessed(lines: Sequence[str]) -> str:
-    """The language of code whose path says nothing, by its shebang or its line ends; "" when it is not code."""
-    head = lines[0] if lines and lines[0][:2] == "#!" else ""
-    if head:
-        return "python" if "python" in head else "ruby" if "ruby" in head else "js" if "node" in head else "bash"
-    rows = [line.strip() for line in lines[:300]]
-    if sum(1 for row in rows if row.startswith(("def ", "class ", "async def ")) and row.endswith((":", "("))) > 1:
+def _language(doc: Doc) -> str:
+    """The language of code by its path, else by its shebang, signatures or line ends; "" when it is not code."""
+    named = language_of(doc.shown[0].path) if doc.shown else ""
+    if named in _LANGUAGES:
+        return named
+    rows = [line.strip() for line in doc.bare[:300]]
+    if rows[0][:2] == "#!":
+        return next((word for word in ("python", "ruby") if word in rows[0]), "js" if "node" in rows[0] else "bash")
+    if sum(row.startswith(("def ", "class ", "async def ")) and row.endswith((":", "(")) for row in rows) > 1:
         return "python"
-    return "js" if sum(1 for row in rows if row.endswith(("{", "}", ";"))) > 0.3 * len(rows) else ""
+    return "js" if sum(row.endswith(("{", "}", ";")) for row in rows) > 0.3 * len(rows) else ""
 
 
 def _declared(doc: Doc) -> List[_Found]:
-    """The declarations of a code text in order of their lines; read once for blocks and signatures."""
-    if "declared" not in doc.memo:
-        language = "keys" if doc.shape in ("config", "json") else doc.language if doc.language in _LANGUAGES else ""
-        code = doc.shape in _CODE_SHAPES and len(doc.text) <= _CODE_MOST
-        language = language or (_guessed(doc.bare) if code else "")
-        doc.memo["declared"] = _declarations(doc.bare, language) if language and (code or language == "keys") else []
-    found: List[_Found] = doc.memo["declared"]
-    return found
+    """The declarations of a text of code or keys in order of their lines."""
+    if doc.shape in ("config", "json"):
+        return _declarations(doc.bare, "keys")
+    language = _language(doc) if doc.shape in _CODE_SHAPES and len(doc.text) <= _CODE_MOST else ""
+    return _declarations(doc.bare, language) if language else []
 
 
 def signatures(doc: Doc) -> List[int]:
@@ -1128,7 +1072,7 @@ def signatures(doc: Doc) -> List[int]:
     Empty for what is not code.
     """
     keep: Set[int] = set()
-    for item in _declared(doc):
+    for item in doc.once("declared", lambda: _declared(doc)):
         keep.add(item.start)  # what a function is for; and edits begin there
         keep.update(at for at in range(item.start, item.line) if doc.bare[at].lstrip()[:1] in ("@", "["))
         keep.update(range(item.line, min(item.line + _SIGNATURE, max(item.body, item.line + 1))))
@@ -1144,7 +1088,7 @@ def blocks(doc: Doc) -> List[Block]:
     """
     found: List[Block] = []
     skipped = 0  # the end of a short constant or key: an outline shows it whole, and what is inside it
-    for item in _declared(doc):
+    for item in doc.once("declared", lambda: _declared(doc)):
         least = {"constant": _CONSTANT, "key": _CONSTANT if item.depth else 2}.get(item.kind, 1)
         if item.end - item.line < least:
             skipped = max(skipped, item.end)
