@@ -17,12 +17,13 @@ Licence: MIT.
 """
 from __future__ import annotations
 
+import posixpath
 import re
 from array import array
 from bisect import bisect_right
 from collections import Counter
 from functools import lru_cache
-from itertools import accumulate, chain, count, groupby, islice, takewhile
+from itertools import accumulate, chain, count, dropwhile, groupby, islice, takewhile
 from math import inf, log2
 from typing import (AbstractSet, Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence,
                     Set, Tuple, TypeVar)
@@ -299,16 +300,18 @@ def _shown(tool: str, args: Mapping[str, Any], command: str) -> List[Shown]:
 
 # ---------------------------------------------------------------- kinds and shapes
 
-# Each row: a language of _LANGUAGES, or what a file that is not code is; then the extensions of its files.
-_EXTENSIONS = (
-    "python py pyi pyx", "js js mjs cjs jsx ts mts cts tsx vue svelte", "go go", "rust rs", "java java groovy dart",
-    "kotlin kt kts", "c c h cc cpp cxx hpp hh cu cuh m mm", "csharp cs", "swift swift", "scala scala", "php php",
-    "css css scss less", "bash sh bash zsh ps1 psm1", "ruby rb rake rakefile gemfile", "lua lua", "elixir ex exs",
-    "sql sql", "docs md mdx txt rst adoc license readme changelog", "table csv tsv jsonl ndjson", "log log",
-    "config json jsonc json5 xml yaml yml toml ini cfg conf lock env properties plist gradle tf makefile dockerfile "
-    "justfile gitignore",
-)
-_NOT_CODE = ("", "docs", "table", "log", "config")
+# The extensions of the files of each language of _LANGUAGES, and of what is not code.
+_EXTENSIONS = {
+    "python": "py pyi pyx", "js": "js mjs cjs jsx ts mts cts tsx vue svelte", "go": "go", "rust": "rs",
+    "java": "java groovy dart", "kotlin": "kt kts", "c": "c h cc cpp cxx hpp hh cu cuh m mm", "csharp": "cs",
+    "swift": "swift", "scala": "scala", "php": "php", "css": "css scss less", "bash": "sh bash zsh ps1 psm1",
+    "ruby": "rb rake rakefile gemfile", "lua": "lua", "elixir": "ex exs", "sql": "sql", "table": "csv tsv jsonl ndjson",
+    "docs": "md mdx txt rst adoc license readme changelog", "log": "log", "diff": "diff patch",
+    "config": "json jsonc json5 xml yaml yml toml ini cfg conf lock env properties plist gradle tf makefile dockerfile "
+              "justfile gitignore",
+}
+_LANGUAGE_OF = {extension: name for name, row in _EXTENSIONS.items() for extension in row.split()}
+_NOT_CODE = ("config", "table", "log", "docs", "diff", "")  # of several, the first names the shape
 _HEAD, _MIDDLE, _TAIL = 160, 60, 100  # lines of an output that are looked at: verdicts stand last, banners first
 _WIDTH = 400  # characters of a line that are looked at
 
@@ -330,25 +333,17 @@ _KIND_RULES = (
          r"|\d+ tests? completed|\d+ examples?, \d+ fail|OK \(\d+ tests?|(?:Failed|Passed)! +- |\d+% tests passed"
          r"|(?:not )?ok \d+ |\s{0,8}(?:FAIL|PASS) +\S)", "===== 2 failed, 3 passed in 0.31s =====",
          "the tests passed in the end", re.A),
-    # one message of gcc, clang, tsc, cargo, go, javac, mypy, ruff, eslint, npm, pip, make, docker
-    Rule("message-row", r"^(?:[^\s:()]{1,300}:\d+(?::\d+)?:? (?:(?:fatal )?error|warning|note|[A-Z]{1,6}\d{2,5})\b"
-         r"|\S{1,300}\(\d+,\d+\): (?:error|warning)|(?:error|warning)(?:\[\w+\])?: |\s{0,8}--> \S+:\d+"
-         r"|[A-Z]{1,6}\d{2,5} (?:\[\*\] )?\S|\s{1,8}\d+:\d+ +(?:error|warning) |npm (?:ERR!|error|warn|WARN|http"
-         r"|verbose|info)|make(?:\[\d+\])?: \*\*\*|\[(?:ERROR|WARNING|WARN)\] |ERROR in |(?:ld|collect2|cc1|gcc"
-         r"|clang): |\s{0,8}(?:Collecting|Compiling|Downloading|Installing|Building|Requirement already"
-         r"|Using cached) )", "src/a.c:12:5: error: expected ';'", "src/a.c:12: int x;", re.A),
-    Rule("number-row", r"^(?:\s{0,8}Line )?\d{1,7}[:-]", "12:def f():", "12 def", re.A),
-    Rule("path-only", r"^(?:\.?[\w@+~.-]*(?:[/\\][\w@+~ .()\[\]$-]*)+|[\w.-]+\.[A-Za-z]\w{0,5})(?P<count>:\d+"
+    Rule("path-only", r"^(?!\d+-\W)(?:\.?[\w@+~.-]*(?:[/\\][\w@+~ .()\[\]$-]*)+|[\w.-]+\.[A-Za-z]\w{0,5})(?P<count>:\d+"
          r"| \(\d+ match(?:es)?\))?$", "./src/a.py", "a, b", re.A),
     Rule("listing-row", r"^(?:total \d+$|[-dlrwxst@+.]{10,11} +\d+ |[\w./ -]{1,300}:$|[ \t│|]{0,80}(?:├──|└──|\|--"
          r"|`--) )", "-rw-r--r-- 1 a a 12 Jan 1 x", "-rw 1", re.A),
     Rule("log-row", r"^(?:\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\[?\d\d:\d\d:\d\d\b|[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d "
          r"|\[?(?:DEBUG|INFO|WARN(?:ING)?|ERROR|TRACE)\]?[: ])", "2026-01-02T03:04:05Z started", "2026-01-02", re.A),
 )
-# The shape of a command's output by its program, where the text itself says nothing: the start of a word of `programs`.
+# The programs, with the verb where it tells, whose output has a shape that its text may not show.
 _PROGRAMS = {
     "terminal": "tmux capture-pane,workmux capture,screen,herdr pane",
-    "diff": "git diff,git show,diff,gh pr diff,git format-patch,git stash",
+    "diff": "git diff,git show,diff,git format-patch,git stash",
     "git-log": "git log,git reflog,git shortlog,git blame", "web": "curl,wget,lynx",
     "search": "grep,egrep,fgrep,rg,ag,ack,git grep,zgrep", "tree": "find,ls,tree,fd,git ls-files,du",
     "log": "docker logs,journalctl,kubectl logs,gh run,dmesg",
@@ -358,6 +353,8 @@ _PROGRAMS = {
              ",yarn,bun,pip,pip3,poetry,uv,mvn,gradle,dotnet,docker,javac,pdflatex,latexmk,apt,apt-get,brew,prettier"
              ",golangci-lint,markdownlint-cli2,mise,turbo,vite,webpack,swift,git commit",
 }
+_SHAPE_OF_PROGRAM = {program: shape for shape, row in _PROGRAMS.items() for program in row.split(",")}
+_SHOWERS = frozenset(("cat", "head", "tail", "sed", "nl", "bat", "batcat", "awk", "less"))
 _KIND_OF_SHAPE = {
     "read": "code", "display": "code", "docs": "prose", "report": "prose", "web": "prose", "other": "prose",
     "config": "data", "table": "data", "json": "data", "search": "listing", "filelist": "listing", "tree": "listing",
@@ -365,17 +362,13 @@ _KIND_OF_SHAPE = {
 _TOOLS = {  # words in the names of other tools that tell the shape of what they give
     "report": ("agent", "task", "plan", "oracle", "prompt"), "web": ("web", "exa", "docs", "fetch", "url", "query"),
 }
-_EDIT_TOOLS = ("edit", "write", "str_replace_editor", "apply_patch", "multiedit", "notebookedit")
 
 
 def language_of(path: str) -> str:
-    """The language of a path by its name: a key of _LANGUAGES, `docs`, `table`, `log`, `config` or "" (not known)."""
+    """The language of a path by its name: a key of _EXTENSIONS, "" for one that is not known."""
     name = path.replace("\\", "/").rsplit("/", 1)[-1].lower()
-    for part in (name.rpartition(".")[2], name.strip(".").partition(".")[0]):  # Makefile, Dockerfile.dev, .env.local
-        for row in _EXTENSIONS:
-            if part in row.split()[1:] and ("." in name or part == name):
-                return row.split()[0]
-    return ""
+    first = _LANGUAGE_OF.get(name.strip(".").partition(".")[0], "")  # Makefile, Dockerfile.dev, .env.local
+    return _LANGUAGE_OF.get(name.rpartition(".")[2], first)
 
 
 def header_lines(lines: Sequence[str]) -> int:
@@ -393,23 +386,16 @@ def _sample(lines: Sequence[str]) -> List[str]:
     return [line for line in (line[:_WIDTH].rstrip("\r") for line in body) if line.strip()]
 
 
-def _count(sample: Sequence[str], name: str) -> int:
-    match = pattern(name).match
-    return sum(1 for line in sample if match(line))
+def _count(sample: Iterable[str], name: str) -> int:
+    """How many lines the rule matches."""
+    return sum(map(bool, map(pattern(name).match, sample)))
 
 
 def _is_table(sample: Sequence[str]) -> bool:
     """The reference's test: of 20 or more rows over 70 % have the same number of commas, tabs and pipes."""
-    rows = sample[:200]
-    signs = [(row.count(","), row.count("\t"), row.count("|")) for row in rows]
-    if len(rows) < 20 or not any(signs[0]) or not rows[0].strip(",\t| -+"):
-        return False
-    return max(signs.count(sign) for sign in set(signs)) > 0.7 * len(rows)
-
-
-def _is_tree(sample: Sequence[str]) -> bool:
-    """The reference's test, with rows of `ls -l` and `tree`: of 15 or more lines over 70 % are paths."""
-    return len(sample) >= 15 and _count(sample, "path-only") + _count(sample, "listing-row") > 0.7 * len(sample)
+    signs = Counter((row.count(","), row.count("\t"), row.count("|")) for row in sample[:200])
+    named = bool(sample) and bool(sample[0].strip(",\t| -+")) and any(map(sample[0].count, ",\t|"))
+    return named and len(sample) >= 20 and max(signs.values()) > 0.7 * sum(signs.values())
 
 
 def _is_json(sample: Sequence[str]) -> bool:
@@ -421,64 +407,65 @@ def _is_json(sample: Sequence[str]) -> bool:
 def _is_code(sample: Sequence[str]) -> bool:
     """Whether a text without a known extension is code: declarations in its first 100 lines, and code line ends."""
     rows = [row.strip() for row in sample[:100]]
-    ends = sum(1 for row in rows if row[-1:] in ("{", "}", ";", ":", ",", "("))
+    ends = sum(row[-1:] in ("{", "}", ";", ":", ",", "(") for row in rows)
     return _count(rows, "declaration") + _count(rows, "import") >= 3 and ends >= 0.15 * len(rows)
 
 
-def _content_shape(sample: Sequence[str], searching: bool) -> str:
-    """The shape that a text itself shows, "" when it shows none; the first test that holds wins.
+def _messages(sample: Sequence[str]) -> int:
+    """How many lines are messages of compilers and linters: a place, with a severity or a code."""
+    told = filter(pattern("diagnostic").match, sample)
+    return sum(bool(pattern("severity").search(row) or pattern("message-code").search(row)) for row in told)
 
-    searching: the call was a search, so that rows without a path, context rows and lists of files count as well.
-    """
-    total = len(sample)
-    hunks = _count(sample, "hunk")
-    # before the verdicts: a patch may add lines that look like one, but a test run has no `diff --git`
-    if _count(sample, "diff-file") and (hunks or not searching) or hunks and _count(sample, "diff-head") > 1:
-        return "diff"
-    rows = _count(sample, "match-row")
-    if searching:
-        lists = _count(sample, "path-only")
-        return "filelist" if lists > max(0.7 * total, rows + _count(sample, "number-row")) else "search"
-    commits = _count(sample, "commit")
+
+def _content_shape(sample: Sequence[str]) -> str:
+    """The shape that a text itself shows, "" when it shows none; the first test that holds wins."""
+    total, commits = len(sample), _count(sample, "commit")
     return next((shape for shape, found in (
-        ("test", _count(sample, "verdict") > 0), ("json", total > 0 and _is_json(sample)),
-        ("build", _count(sample, "message-row") >= max(3, 0.1 * total)),
+        # before the verdicts: a patch may add lines that look like one, but a test run has no `diff --git`
+        ("diff", _count(sample, "diff-file") or _count(sample, "hunk") and _count(sample, "diff-head") > 1),
+        ("test", _count(sample, "verdict")), ("json", total and _is_json(sample)),
+        ("build", _messages(sample) >= max(3, 0.1 * total)),
         ("log", _count(sample, "log-row") > 0.3 * total),
         ("git-log", commits > 2 and (commits > 0.7 * total or sample[0].startswith("commit "))),
-        ("search", total >= 10 and rows >= 0.6 * total), ("tree", _is_tree(sample)),
-        ("table", _is_table(sample))) if found), "")
+        ("search", total >= 10 and _count(sample, "match-row") >= 0.6 * total), ("table", _is_table(sample)),
+    ) if found), "")
+
+
+def _search_shape(sample: Sequence[str]) -> str:
+    """The shape of what a search gave: rows, also without a path or with context, or a list of files."""
+    lists = _count(sample, "path-only")
+    return "filelist" if lists > max(0.7 * len(sample), _count(sample, "match-row")) else "search"
 
 
 def _file_shape(paths: Sequence[str], sample: Sequence[str], by_tool: bool) -> Tuple[str, str]:
     """(kind, shape) of shown files. A shell display is typed only where all are code, or all prose with headings."""
     languages = {language_of(path) for path in paths}
-    code = languages.difference(_NOT_CODE)
-    if code:
-        typed = code == languages and (by_tool or _count(sample[:3], "failed-display") == 0)
-        return ("code", "read" if by_tool else "display") if typed else ("command", "display")
-    shape = next((name for name in ("config", "table", "log", "docs") if name in languages), "")
-    if not shape:
-        shape = "table" if _is_table(sample) else "read" if _is_code(sample) else "docs"
+    if not languages.issubset(_NOT_CODE):
+        typed = by_tool or languages.isdisjoint(_NOT_CODE) and not _count(sample[:3], "failed-display")
+        return "code" if typed else "command", "read" if by_tool else "display"
+    shape = next(name for name in _NOT_CODE if name in languages)
+    shape = shape or ("table" if _is_table(sample) else "read" if _is_code(sample) else "docs")
     if by_tool:
-        return ("data" if shape == "log" else _KIND_OF_SHAPE[shape]), shape
-    typed = languages == {"docs"} and _count(sample, "atx") + _count(sample, "underline") > 1
+        return "data" if shape == "log" else _KIND_OF_SHAPE.get(shape, "command"), shape
+    typed = languages == {"docs"} and _count(sample, "atx") + _count(sample, "rule-line") > 1
     return "prose" if typed else "command", "display" if shape == "read" else shape
 
 
 def _command_shape(sample: Sequence[str], command: str) -> str:
     """The shape of a shell command's output that is not just files."""
     words = programs(command)
-    named = [(start, shape) for shape, starts in _PROGRAMS.items() for start in starts.split(",")]
-    fits = [[row for row in named if (word + " ").startswith(row[0] + " ")] for word in words]
-    known = [max(rows, key=lambda row: len(row[0]))[1] for rows in fits if rows]  # `docker logs` before `docker`
+    known = [_SHAPE_OF_PROGRAM.get(word) or _SHAPE_OF_PROGRAM.get(word.split(" ")[0], "") for word in words]
+    known = list(filter(None, known))
     if "terminal" in known:  # a capture may hold anything
         return "terminal"
-    shape = _content_shape(sample, known[-1:] == ["search"] and set(known) <= {"search", "tree"})
-    files = (word for stages in _statements(command) for stage in stages for word in map(_unquoted, stage))
-    if shape not in ("diff", "test", "search", "filelist") and set(words) & set(_SHOWERS) and _is_code(sample) and any(
-            language_of(word) not in _NOT_CODE for word in files):
+    if known[-1:] == ["search"] and set(known) <= {"search", "tree"}:
+        return _search_shape(sample)
+    shape = _content_shape(sample)
+    if shape not in ("diff", "test", "search") and not _SHOWERS.isdisjoint(words) and _is_code(sample) and any(
+            language_of(word) not in _NOT_CODE for word in named_files("bash", {"command": command})):
         return "display"  # several files with titles between them, say: it may be edited from
-    if known and shape in ("", "log", "table"):  # a program says more than a weak sign in the text
+    # a program says more than a weak sign in the text, and a test run may print a compiler's messages
+    if known and shape in ("", "log", "table") or "test" in known and shape == "build":
         return next((name for name in ("test", "build") if name in known), known[-1])
     return shape or "other"
 
@@ -491,26 +478,25 @@ def classify(
     Kinds: code, prose, command, listing, data. Shapes: read, display, docs, config, table, test, build, search,
     filelist, diff, log, git-log, tree, json, report, web, terminal, edit, other. tool, args: canonical.
     """
-    name = tool.lower()
-    path = str((args or {}).get("path") or "")
-    if name in _EDIT_TOOLS:
-        return ("prose" if language_of(path) in _NOT_CODE else "code"), "edit"
+    args = args or {}
+    if tool in ("edit", "write"):
+        return "prose" if language_of(str(args.get("path") or "")) in _NOT_CODE else "code", "edit"
     sample = _sample(lines)
     wrapped = next((row[row.lastindex or 0] for row in map(pattern("wrapped-file").match, lines[:8]) if row), "")
-    paths = [wrapped] if wrapped else [item.path for item in shown] or ([path] if name == "read" and path else [])
-    if _is_tree(sample) or "Here's the files and directories up to" in "".join(sample[:1]):
-        return "listing", "filelist" if name == "grep" else "tree"
-    patch = bool(paths) and paths[0].endswith((".diff", ".patch")) and _content_shape(sample, False) == "diff"
-    if paths and not patch:
-        return _file_shape(paths, sample, name == "read" or bool(wrapped))
-    if name in ("bash", "powershell", "shell"):
-        return "command", _command_shape(sample, str((args or {}).get("command") or ""))
-    if name in ("ls", "find", "glob"):
+    # the reference's test, with rows of `ls -l` and `tree`: of 15 or more lines over 70 % are paths
+    listed = len(sample) >= 15 and _count(sample, "path-only") + _count(sample, "listing-row") > 0.7 * len(sample)
+    if listed or "Here's the files and directories up to" in "".join(sample[:1]):
+        return "listing", "filelist" if tool == "grep" else "tree"
+    if wrapped or shown:
+        return _file_shape([wrapped] if wrapped else [item.path for item in shown], sample, bool(wrapped or tool == "read"))
+    if tool == "bash":
+        return "command", _command_shape(sample, str(args.get("command") or ""))
+    if tool in ("ls", "find"):
         return "listing", "tree"
-    shape = _content_shape(sample, name == "grep")
+    shape = _search_shape(sample) if tool == "grep" else _content_shape(sample)
     if shape not in ("diff", "search", "filelist", "json", "test"):
         # a recorded call may come without its tool's name: what it was asked with tells as well
-        told = " ".join(args or ()) if name == "other" else name
+        told = " ".join(args) if tool == "other" else tool.lower()
         shape = next((shape for shape, words in _TOOLS.items() if any(word in told for word in words)), shape)
     return _KIND_OF_SHAPE.get(shape or "other", "command"), shape or "other"
 
@@ -524,24 +510,26 @@ _SHELL_RULES = (
     # one stage, its words joined by newlines: options that only cut or number lines, then paths
     Rule("stage", r"^(?:(?:/usr)?/bin/)?(?:cat(?:\n(?:-n|--number))*|nl(?:\n(?:-ba|-b\na|--body-numbering=a))*"
          r"|bat(?:cat)?(?:\n(?:-[npP]+|--(?:number|plain|style|paging|color|decorations|language)(?:=\S*)?|-l\n\w+"
-         r"|(?:-r\n?|--line-range[=\n])(?P<low>\d{0,9}):(?P<high>\d{0,9})))*|(?P<head>head)(?:\n(?:-n\n?|--lines[=\n]"
-         r"|-)(?P<count>\d{1,9})|\n(?P<bytes>-c\n?|--bytes[=\n])\d{1,9})?|(?P<tail>tail)(?:\n(?:-n\n?|--lines[=\n]"
-         r"|-)(?P<last>\d{1,9})|\n(?:-n\n?|--lines[=\n])?\+(?P<first>\d{1,9})|\n(?:-c\n?|--bytes[=\n])\d{1,9})?"
-         r"|sed\n(?:-n|-ne|--quiet|--silent)\n(?P<script>(?:;?(?:\d{1,9}|\$)(?:,(?:\d{1,9}|\$))?p)+(?:;\d{1,9}q)?)"
-         r"|git(?:\n--no-pager)?\nshow\n[\w./~^@{}][\w./~^@{}-]{0,200}:(?P<object>[^:\n]+)$)(?:\n--)?(?P<paths>(?:\n[^"
-         r"\n-][^\n]*)*)$", "sed\n-n\n301,660p\nsrc/a.py", "sed\n-i\n301,660p\nsrc/a.py", re.A),
+         r"|(?:-r\n?|--line-range[=\n])(?P<low>\d{0,9}):(?P<high>\d{0,9})))*|(?P<end>head|tail)(?:\n(?:-n\n?"
+         r"|--lines[=\n]|-)(?P<count>\d{1,9})|\n(?:-n\n?|--lines[=\n])?\+(?P<from>\d{1,9})|\n(?P<bytes>-c\n?"
+         r"|--bytes[=\n])\d{1,9})?|sed\n(?:-n|-ne|--quiet|--silent)\n(?P<script>(?:;?(?:\d{1,9}|\$)(?:,(?:\d{1,9}"
+         r"|\$))?p)+(?:;\d{1,9}q)?)|git(?:\n--no-pager)?\nshow\n[\w./~^@{}][\w./~^@{}-]{0,200}:(?P<object>[^:\n~!$]+)$)"
+         r"(?:\n--)?(?P<paths>(?:\n[^\n~!$-][^\n~!$]*)*)$", "sed\n-n\n301,660p\nsrc/a.py",
+         "sed\n-i\n301,660p\nsrc/a.py", re.A),
     Rule("sed-range", r"(\d{1,9}|\$)(?:,(\d{1,9}|\$))?p", "301,660p", "q;5q", re.A),
     Rule("brace-group", r"\{([^{}]{0,4000},[^{}]{0,4000})\}", "src/{a,b}.py", "src/{a}.py"),
     Rule("not-program", r"^(?:[A-Za-z_]\w*=|-|\d?>|(?:sudo|npx|bunx|time|nohup|env|exec|rtk|command|then|do|if|else"
-         r"|nice|timeout|stdbuf|xvfb-run|uv|poetry|pdm|bundle|run|exec|dlx|python3?|\d+[smh]?|[!{(])$)",
+         r"|nice|timeout|stdbuf|xvfb-run|uv|poetry|pdm|bundle|run|exec|dlx|\d+[smh]?|[!{(])$)",
          "PYTHONPATH=src", "pytest", re.A),
     Rule("file-word", r"^[^*?\[\]{}$<>|]{0,300}?[\w@)-]\.[A-Za-z][A-Za-z0-9]{0,9}$", "src/a.test.ts", "src/*.ts", re.A),
 )
 _COMMAND_CAP = 16384  # characters of a command that are parsed; the reference's bound
 _PATH_CAP = 256  # paths and brace results of one display; the reference's bound
 _BOUND = 400  # lines at most of an output that counts as cut by the agent itself (design D9)
-_SHOWERS = ("cat", "head", "tail", "sed", "nl", "bat", "batcat", "awk", "less")
-_Cut = Tuple[int, Optional[int]]  # first line, last line (None: to the end); (0, n): the last n lines, (0, None): some
+# Lines let through are a range of the file's numbers, so that a filter of a filter is a slice of a slice; one that
+# starts below 1 lies somewhere: `tail -5` is range(-5, 0).
+_END = 10 ** 9  # the number after the last line of a file whose length is not known
+_WHOLE, _SOMEWHERE = range(1, _END), range(-_END, 0)
 
 
 def _statements(command: str) -> List[List[List[str]]]:
@@ -552,9 +540,10 @@ def _statements(command: str) -> List[List[List[str]]]:
             break
         if not found["op"]:
             out[-1][-1].append(found.group())
+        elif found["op"] == "|":
+            out[-1].append([])
         else:
-            out += [[[]]] if found["op"] != "|" else []
-            out[-1] += [[]] if found["op"] == "|" else []
+            out.append([[]])
     return out
 
 
@@ -587,86 +576,64 @@ def shown_by(command: str) -> Optional[List[Shown]]:
     folder = ""
     for statement in _statements(text):
         stages = [[_strict(word) for word in stage if word != "2>/dev/null"] for stage in statement]
-        if stages[0][:1] == ["cd"] and len(stages) == 1 and len(stages[0]) == 2 and _is_path(stages[0][1]):
-            folder = _under(folder, stages[0][1]).rstrip("/") or "/"
-            continue
+        moved = _stage(["cat", *stages[0][1:]])[1] if stages[0][:1] == ["cd"] and len(stages) == 1 else []
         items = _pipeline(stages)
-        if not items:
+        if len(moved) == 1:
+            folder = _under(folder, moved[0])
+        elif not items:
             return None
-        shown.extend(item._replace(path=_under(folder, item.path)) for item in items)
+        shown += [item._replace(path=_under(folder, item.path)) for item in items]
     return shown if 0 < len(shown) <= _PATH_CAP else None
 
 
 def _under(folder: str, path: str) -> str:
-    absolute = path.startswith(("/", "\\")) or path[1:2] == ":"
-    return path if absolute or not folder else f"{folder}/{path[2:] if path.startswith('./') else path}"
-
-
-def _is_path(word: str) -> bool:
-    return bool(word) and word[0] != "-" and set(word).isdisjoint("~!$")
+    return posixpath.normpath(posixpath.join(folder, path)) if folder and path[1:2] != ":" else path
 
 
 def _pipeline(stages: Sequence[Sequence[str]]) -> List[Shown]:
     """What one pipeline shows; empty when a stage is not of the subset."""
-    items: List[Shown] = []
-    for position, stage in enumerate(stages):
-        parsed = _stage(stage)
-        if parsed is None or bool(parsed[1]) == bool(position):  # the first stage names files, a filter names none
-            return []
-        cuts, paths = parsed
-        if not position:
-            known = len(paths) == 1 or cuts == [(1, None)] or stage[0].endswith("head")
-            items = [Shown(path, *cut) for path in paths for cut in (cuts if known else [(0, None)])]
-        elif cuts != [(1, None)]:
-            alone = len(items) == len(cuts) == 1
-            items = [Shown(item.path, *(_narrowed(item, cuts[0]) if alone else (0, None))) for item in items]
-    return [item if item.first else item._replace(last=None) for item in items]
+    (cuts, paths), *filters = map(_stage, stages)
+    if not paths or any(named or not cut for cut, named in filters):  # a filter names no file
+        return []
+    cuts = cuts if len(paths) == 1 or cuts == [_WHOLE] else [_SOMEWHERE]
+    for (cut, *others), _ in filters:
+        if len(cuts) > 1 or others or len(paths) > 1 and cut != _WHOLE:
+            cuts = [_SOMEWHERE]
+        elif cut != _WHOLE:
+            cuts = [cuts[0][cut.start - 1:cut.stop - 1] if cut.start > 0 else cut]
+    return [Shown(path, max(cut.start, 0), cut.stop - 1 if 0 < cut.stop < _END else None) for path in paths for cut in cuts]
 
 
-def _narrowed(shown: Shown, cut: _Cut) -> _Cut:
-    """The file lines left of `shown` when a filter lets its lines `cut` through."""
-    if not shown.first or not cut[0]:
-        return 0, None
-    lasts = [last for last in (shown.last, None if cut[1] is None else shown.first + cut[1] - 1) if last is not None]
-    return shown.first + cut[0] - 1, min(lasts) if lasts else None
-
-
-def _stage(words: Sequence[str]) -> Optional[Tuple[List[_Cut], List[str]]]:
-    """(line ranges let through, paths) of one stage, None when it is not of the subset."""
+def _stage(words: Sequence[str]) -> Tuple[List[range], List[str]]:
+    """(lines let through, paths) of one stage; no ranges when it is not of the subset."""
     text = "\n".join(words)
     if words[:1] == ["sed"] and "-e" in words[:3]:  # several scripts are one
         text = text.replace("\n-e\n", "\n", 1).replace("\n-e\n", ";")
     found = pattern("stage").match(text)
-    if not found:
-        return None
-    paths = [path for word in [found["object"] or "", *found["paths"].split("\n")] if word for path in _braces(word)]
-    if not all(map(_is_path, paths)) or len(paths) > _PATH_CAP:
-        return None
-    cut: _Cut = (int(found["first"] or found["low"] or 1), int(found["high"]) if found["high"] else None)
-    if found["tail"] and not found["first"]:
-        cut = (0, int(found["last"] or 10) if "-c" not in text and "--b" not in text else None)
-    elif found["head"] and not found["bytes"]:
-        cut = (1, int(found["count"] or 10))
-    if not found["script"]:
-        return [cut], paths
-    cuts: List[_Cut] = [(int(low), None if high == "$" else int(high or low)) if low != "$" else (0, 1)
-                        for low, high in pattern("sed-range").findall(found["script"])]
-    rising = all(a[1] is not None and a[1] < b[0] for a, b in zip(cuts, cuts[1:]))
-    return cuts if rising else [(0, None)], paths
+    named = [found["object"] or "", *found["paths"].split("\n")] if found else []
+    paths = [path for word in named if word for path in islice(_braces(word), _PATH_CAP + 1)]
+    if not found or not all(paths) or len(paths) > _PATH_CAP:
+        return [], []
+    count = int(found["count"] or found["from"] or 10)
+    if found["script"]:
+        cuts = [range(-1, 0) if low == "$" else range(int(low), _END if high == "$" else int(high or low) + 1)
+                for low, high in pattern("sed-range").findall(found["script"])]
+        return cuts if all(a.stop <= b.start for a, b in zip(cuts, cuts[1:])) else [_SOMEWHERE], paths
+    if found["end"] == "tail":
+        return [_SOMEWHERE if found["bytes"] else range(count, _END) if found["from"] else range(-count, 0)], paths
+    if found["end"]:
+        return [_WHOLE if found["bytes"] else range(1, count + 1)], paths
+    return [range(int(found["low"] or 1), int(found["high"]) + 1 if found["high"] else _END)], paths
 
 
-def _braces(word: str) -> List[str]:
-    """The words that brace groups with commas stand for; "" (no path) for any other brace and for too many."""
-    done: List[str] = []
-    todo = [word]
-    while todo and len(done) + len(todo) <= _PATH_CAP:
-        text = todo.pop(0)
-        group = pattern("brace-group").search(text)
-        if group:
-            todo[:0] = [text[:group.start()] + part + text[group.end():] for part in group[1].split(",")]
-        else:
-            done.append("" if "{" in text or "}" in text else text)
-    return done + [""] * bool(todo)
+def _braces(word: str) -> Iterator[str]:
+    """The words that brace groups with commas stand for; "" (no path) for any other brace and for too many groups."""
+    group = pattern("brace-group").search(word)
+    if not group or word.count("{") > 64:
+        yield word if set(word).isdisjoint("{}") else ""
+    else:
+        for part in group[1].split(","):
+            yield from _braces(word[:group.start()] + part + word[group.end():])
 
 
 # Programs whose next word says what they do, options that take a word, and what is not worth naming beside others.
@@ -679,20 +646,18 @@ _QUIET = frozenset(["", *"cd echo printf true pwd sleep mkdir export source . se
 
 def _program(words: Sequence[str]) -> Tuple[str, List[str]]:
     """(program with its verb where that says what it does, the words after it) of a stage."""
-    rest = [_unquoted(word) for word in words]
-    while len(rest) > 1 and pattern("not-program").match(rest[0]):
-        if rest[0].startswith("python") and rest[1] != "-m":  # a script of its own
-            break
-        rest = rest[1:]
-    name = rest[0].rsplit("/", 1)[-1] if rest else ""
-    if name in ("bash", "sh", "zsh") and len(rest) > 2 and rest[1][0] == "-" and rest[1][-1] == "c":
-        return next(iter(programs(rest[2])), name), rest[3:]
+    plain = list(map(_unquoted, words)) or [""]
+    name, *rest = list(dropwhile(pattern("not-program").match, plain)) or plain[-1:]
+    name = name.rsplit("/", 1)[-1]
+    if name[:6] == "python" and rest[:1] == ["-m"] and len(rest) > 1:
+        name, *rest = rest[1:]
+    if name in ("bash", "sh", "zsh") and len(rest) > 1 and rest[0][:1] == "-" and rest[0][-1] == "c":
+        return next(iter(programs(rest[1])), name), rest[2:]
     name = {"gradlew": "gradle", "mvnw": "mvn", "py.test": "pytest"}.get(name, name)
-    at = 1
-    while name in _VERBS and at < len(rest) and (rest[at][:1] == "-" or rest[at] == "run"):
-        at += 2 if rest[at] in _VALUED else 1
-    verb = name in _VERBS and at < len(rest) and rest[at][0] not in "12>"
-    return (f"{name} {rest[at]}", rest[at + 1:]) if verb else (name, rest[1:])
+    while name in _VERBS and rest and (rest[0][:1] == "-" or rest[0] == "run"):
+        rest = rest[2 if rest[0] in _VALUED else 1:]
+    verb = name in _VERBS and rest and rest[0][:1] not in "12>"
+    return (f"{name} {rest[0]}", rest[1:]) if verb else (name, rest)
 
 
 def programs(command: str) -> List[str]:
@@ -710,13 +675,10 @@ def bounded(tool: str, args: Mapping[str, Any]) -> bool:
     if tool == "read":
         return isinstance(limit, int) and 0 < limit <= _BOUND
     total = 0
-    for stages in _statements(str(args.get("command") or "")):
-        if _program(stages[0])[0] not in _QUIET:
-            parsed = _stage([_unquoted(word) for word in stages[-1] if word[:2] != "2>"])
-            if parsed is None:
-                return False
-            sizes = [_BOUND + 1 if last is None else last - max(first, 1) + 1 for first, last in parsed[0]]
-            total += sum(sizes) * max(1, len(parsed[1]))
+    for first, *others in _statements(str(args.get("command") or "")):
+        if _program(first)[0] not in _QUIET:
+            cuts, paths = _stage([_unquoted(word) for word in (others or [first])[-1] if word[:2] != "2>"])
+            total += sum(map(len, cuts or [_WHOLE])) * max(1, len(paths))
     return 0 < total <= _BOUND
 
 
@@ -729,10 +691,10 @@ def named_files(tool: str, args: Mapping[str, Any]) -> List[str]:
     words = [str(word) for word in value] if isinstance(value, (list, tuple)) else [str(value)]
     for stages in _statements(str(args.get("command") or "") if tool == "bash" else ""):
         program, rest = _program(stages[0])
-        plain = [word for at, word in enumerate(rest) if word[:1] != "-" and (not at or rest[at - 1] not in _VALUED)]
-        pattern_first = program in _PROGRAMS["search"].split(",") and "-e" not in rest
-        words.extend(word.partition("::")[0] for word in plain[pattern_first:])
-    return [word for word in words if pattern("file-word").match(word)]
+        plain = [word for before, word in zip(["", *rest], rest) if word[:1] != "-" and before not in _VALUED]
+        pattern_first = _SHAPE_OF_PROGRAM.get(program) == "search" and "-e" not in rest
+        words += [word.partition("::")[0] for word in plain[pattern_first:]]
+    return list(filter(pattern("file-word").match, words))
 
 
 # ---------------------------------------------------------------- blocks of code
@@ -1186,7 +1148,7 @@ def _groups(lines: Sequence[str]) -> Iterator[_Start]:
     path = ""
     for at, line in enumerate(lines):
         row = pattern("match-row").match(line[:_WIDTH])
-        name = row["path"] if row else "" if pattern("number-row").match(line) else line[:_WIDTH].rstrip(": \r")
+        name = row["path"] if row else line[:_WIDTH].rstrip(": \r")
         if line == "--":
             path = ""
         elif name and name != path and (row or pattern("path-only").match(name)):
