@@ -487,8 +487,9 @@ def classify(
     listed = len(sample) >= 15 and _count(sample, "path-only") + _count(sample, "listing-row") > 0.7 * len(sample)
     if listed or "Here's the files and directories up to" in "".join(sample[:1]):
         return "listing", "filelist" if tool == "grep" else "tree"
-    if wrapped or shown:
-        return _file_shape([wrapped] if wrapped else [item.path for item in shown], sample, bool(wrapped or tool == "read"))
+    paths = [wrapped] if wrapped else [item.path for item in shown]
+    if paths:
+        return _file_shape(paths, sample, bool(wrapped) or tool == "read")
     if tool == "bash":
         return "command", _command_shape(sample, str(args.get("command") or ""))
     if tool in ("ls", "find"):
@@ -601,7 +602,8 @@ def _pipeline(stages: Sequence[Sequence[str]]) -> List[Shown]:
             cuts = [_SOMEWHERE]
         elif cut != _WHOLE:
             cuts = [cuts[0][cut.start - 1:cut.stop - 1] if cut.start > 0 else cut]
-    return [Shown(path, max(cut.start, 0), cut.stop - 1 if 0 < cut.stop < _END else None) for path in paths for cut in cuts]
+    ranges = [(max(cut.start, 0), cut.stop - 1 if 0 < cut.stop < _END else None) for cut in cuts]
+    return [Shown(path, first, last) for path in paths for first, last in ranges]
 
 
 def _stage(words: Sequence[str]) -> Tuple[List[range], List[str]]:
