@@ -1298,7 +1298,6 @@ def cmd_key(args: Any) -> None:
 
 ID_DIGITS = 11  # hex digits after the "r"; 44 bits: a clash among a million results is a 3 in 100 chance, and is caught
 ID = "r[0-9a-f]{11,64}"  # nothing else reaches a file name
-RECORD_VERSION = 1
 PRUNE_EVERY = 3600  # seconds between two sweeps of a store directory
 
 
@@ -1315,46 +1314,43 @@ def valid_id(id: Any) -> bool:
 
 def pack(text: str) -> dict[str, str]:
     """The text of a record as JSON can hold it: `text`, or `text_b64` when it is not encodable as UTF-8."""
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        data = binascii.b2a_base64(text.encode("utf-8", "surrogatepass"), newline=False)
-        return {"text_b64": data.decode("ascii")}
-    return {"text": text}
+    data = text.encode("utf-8", "surrogatepass")
+    if data.decode("utf-8", "ignore") == text:
+        return {"text": text}
+    return {"text_b64": binascii.b2a_base64(data, newline=False).decode("ascii")}
 
 
 def unpack(record: Mapping[str, Any]) -> str:
-    """The text of a record."""
+    """The text of a record. LookupError, TypeError or ValueError for what is none."""
     if "text_b64" in record:
         return binascii.a2b_base64(record["text_b64"]).decode("utf-8", "surrogatepass")
     text: str = record["text"]
     return text
 
 
-class MemoryStore:
+class MemoryStore(dict[str, Any]):
     """Records in this process only: `put(id, record)`, `get(id)`, `ids()`. The protocol of every store.
 
     Ids come from the text, so the same id is the same text. `get` gives None for an unknown id; `ids` the oldest first.
     """
 
-    def __init__(self) -> None:
-        records: dict[str, dict[str, Any]] = {}
-        self.put, self.get = records.__setitem__, records.get
-        self.ids: Callable[[], list[str]] = lambda: list(records)
+    put = dict.__setitem__
+
+    def ids(self) -> list[str]:
+        """All ids, the oldest first."""
+        return list(self)
 
 
 class DirectoryStore:
     """One JSON file a result in a directory, readable by the owner only; safe with several processes writing at once.
 
-    A file is written under another name and moved into place, so a reader sees all of it or nothing. Records older
-    than `keep_days` are removed, at most one sweep an hour. `clock` gives seconds since the epoch.
+    A file is written under another name and moved into place, so a reader sees all of it or nothing. Records and
+    journals older than `keep_days` are removed, at most one sweep an hour.
     """
 
-    def __init__(self, path: str | "os.PathLike[str]", keep_days: float = 90.0,
-                 clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, path: str | "os.PathLike[str]", keep_days: float = 90.0) -> None:
         self.path = os.path.abspath(os.path.expanduser(os.fspath(path)))
         self._keep = keep_days * 86_400
-        self._clock = clock
 
     def put(self, id: str, record: dict[str, Any]) -> None:
         """Write a record atomically. Raises OSError when the directory cannot be written."""
@@ -1380,7 +1376,7 @@ class DirectoryStore:
 
     def log(self, event: Mapping[str, Any]) -> None:
         """Append one line to log.jsonl."""
-        append_private(os.path.join(self.path, "log.jsonl"), {"t": round(self._clock(), 3), **event})
+        append_private(os.path.join(self.path, "log.jsonl"), {"t": round(time.time(), 3), **event})
 
     def events(self, last: int = 0) -> list[dict[str, Any]]:
         """The lines of log.jsonl (of its last so many bytes) that are whole JSON objects, in order."""
@@ -1388,16 +1384,14 @@ class DirectoryStore:
 
     def _prune(self) -> None:
         """One sweep an hour; a directory that cannot be swept now is swept by a later put."""
-        stamp, now = os.path.join(self.path, "prune.stamp"), self._clock()
+        stamp, now = os.path.join(self.path, "prune.stamp"), time.time()
         with contextlib.suppress(OSError):
-            if os.path.exists(stamp) and 0 <= now - os.stat(stamp).st_mtime < PRUNE_EVERY:
-                return
-            with open(stamp, "wb", opener=_private):
-                os.utime(stamp, (now, now))
-            for folder in ("outputs", "sessions"):
-                for entry in os.scandir(os.path.join(self.path, folder)):
-                    if now - entry.stat().st_mtime > self._keep:
-                        os.unlink(entry.path)
+            if not os.path.exists(stamp) or not 0 <= now - os.path.getmtime(stamp) < PRUNE_EVERY:
+                write_private(stamp, b"")
+                for folder in ("outputs", "sessions"):
+                    for entry in os.scandir(os.path.join(self.path, folder)):
+                        if now - entry.stat().st_mtime > self._keep:
+                            os.unlink(entry.path)
 
 
 def _private(path: str, flags: int) -> int:
@@ -1415,10 +1409,9 @@ def write_private(target: str, data: bytes) -> None:
         with open(temporary, "wb", opener=_private) as file:
             file.write(data)
         os.replace(temporary, target)
-    except OSError:
-        with contextlib.suppress(OSError):  # it was never made
+    finally:
+        with contextlib.suppress(OSError):  # moved, or never made
             os.unlink(temporary)
-        raise
 
 
 def append_private(target: str, event: Mapping[str, Any]) -> None:
@@ -1432,14 +1425,12 @@ def read_jsonl(path: str, last: int = 0, first: int = -1) -> list[dict[str, Any]
 
     last, first: only its last or its first so many bytes.
     """
-    lines: list[bytes] = []
     found = []
     with contextlib.suppress(OSError), open(path, "rb") as file:
         start = file.seek(max(0, file.seek(0, os.SEEK_END) - last) if last else 0)
-        lines = file.read(first).split(b"\n")[1 if start else 0:]
-    for line in lines:
-        with contextlib.suppress(ValueError, RecursionError):
-            found.append(json.loads(line or b"0"))
+        for line in file.read(first).split(b"\n")[1 if start else 0:]:
+            with contextlib.suppress(ValueError, RecursionError):
+                found.append(json.loads(line or b"0"))
     return [event for event in found if isinstance(event, dict)]
 
 
@@ -1457,8 +1448,8 @@ PAGE_CHARS = 50_000  # characters of one answer, about 12,500 tokens
 AROUND = 2  # lines shown before and after a hit of a pattern
 REGEX_SECONDS = 1.0  # a search that takes longer is stopped: the pattern backtracks
 LAST_LINE = 10**12  # the end of an open range
-RANGE = r"(?a)\s*(\d{0,12})\s*(?:([-:–])\s*(\d{0,12})\s*)?"  # 40, 40-90, 40-, -90; also a:b
-CURSOR = r"(?a)(\d{1,12})(?:\.(\d{1,12}))?"
+RANGE = r"(?a)\s*(?=[-:–]?\s*\d)(\d{0,12})\s*(?:[-:–]\s*(\d{0,12})\s*)?"  # 40, 40-90, 40-, -90; also a:b
+CURSOR = r"(?a)\d{0,12}"  # the character of the answer that the page starts with
 # two flags at most, of those that people write: `/src/img` is a path
 REGEX = r"(?s)/(.+)/[gimsuy]{0,2}"
 _SEARCH = ("import re,sys,json\nbody,lines=json.loads(sys.stdin.buffer.read())\nrule=re.compile(body,re.I)\n"
@@ -1470,11 +1461,10 @@ def ranges(text: str) -> list[tuple[int, int]]:
     found = []
     for part in str(text).split(","):
         match = re.fullmatch(RANGE, part)
-        low, dash, high = match.groups() if match else ("", "", "")
-        if not (low or high):
+        if not match:
             raise JevlensError(f"recall: lines {str(text)[:80]!r}: write 40-90, 40, 40-, -90, or several with commas")
-        first = int(low or 1)
-        last = int(high or (LAST_LINE if dash else first))
+        low, high = match.groups()
+        first, last = int(low or 1), int(low if high is None else high or LAST_LINE)
         found.append((min(first, last), max(first, last)))
     return found
 
@@ -1484,34 +1474,31 @@ def search(pattern: str, lines: Sequence[str]) -> list[int]:
 
     A regex runs in a child interpreter for REGEX_SECONDS at most, since `re` cannot be stopped in a thread.
     """
-    regex = re.fullmatch(REGEX, pattern)
+    regex, low = re.fullmatch(REGEX, pattern), pattern.lower()
     if not regex:
-        low = pattern.lower()
         return [number for number, line in enumerate(lines) if low in line.lower()]
     import subprocess
     request = json.dumps([regex.group(1), list(lines)]).encode("ascii")
     seconds = REGEX_SECONDS + 0.2 + len(request) / 20_000_000  # with its start, and what it needs to read the text
-    command, what = [sys.executable, "-I", "-S", "-c", _SEARCH], f"recall: pattern {pattern[:80]!r}"
     try:
-        done = subprocess.run(command, input=request, capture_output=True, timeout=seconds)
+        done = subprocess.run([sys.executable, "-I", "-S", "-c", _SEARCH], input=request, capture_output=True,
+                              timeout=seconds, check=True)
+        return [int(number) for number in json.loads(done.stdout)]
     except subprocess.TimeoutExpired:
-        raise JevlensError(f"{what}: stopped after one second, it backtracks; try a plain substring") from None
-    if done.returncode:
-        raise JevlensError(f"{what}: {done.stderr.decode('utf-8', 'replace').splitlines()[-1][:200]}")
-    return [int(number) for number in json.loads(done.stdout)]
+        why = "stopped after one second, it backtracks; try a plain substring"
+    except subprocess.CalledProcessError as error:
+        why = error.stderr.decode("utf-8", "replace").splitlines()[-1][:200]
+    raise JevlensError(f"recall: pattern {pattern[:80]!r}: {why}")
 
 
 def block_lines(doc: views.Doc, name: str) -> set[int]:
-    """The lines of the block so named: exact, else any case, else its last part, else the only one it is part of."""
-    asked, blocks = name.strip(), doc.blocks()
-    low = asked.lower()
-    ranks = ([block for block in blocks if block.name == asked],
-             [block for block in blocks if block.name.lower() == low],
-             [block for block in blocks if block.name.lower().rsplit(".", 1)[-1] == low],
-             [block for block in blocks if low in block.name.lower()])
+    """The lines of the blocks so named: of that name, else with that last part, else with that part; any case."""
+    low, blocks = name.strip().lower(), [(block, block.name.lower()) for block in doc.blocks()]
+    ranks = ([block for block, own in blocks if own == low], [block for block, own in blocks if own.endswith("." + low)],
+             [block for block, own in blocks if low in own])
     best = next(filter(None, ranks), [])
-    if not best or best is ranks[3] and len(best) > 1:
-        names = ", ".join(dict.fromkeys(block.name for block in blocks))
+    if not best:
+        names = ", ".join(dict.fromkeys(block.name for block, _ in blocks))
         raise JevlensError(f"recall: block {name[:80]!r}: not in this output; it has {names[:600] or 'no blocks'}")
     return {line for block in best for line in range(block.start, block.end)}
 
@@ -1524,50 +1511,41 @@ def select(doc: views.Doc, asked: Mapping[str, str]) -> list[int]:
         chosen = {line for low, high in ranges(asked["lines"]) for line in doc.numbers.lines(low, high)}
     if "block" in asked:
         chosen &= block_lines(doc, asked["block"])
-    order = sorted(chosen)
     if "pattern" in asked:
-        hits = [order[hit] for hit in search(asked["pattern"], [doc.lines[line] for line in order])]
-        order = sorted(chosen & {line for hit in hits for line in range(hit - AROUND, hit + AROUND + 1)})
-    return order
+        hits = chosen.intersection(search(asked["pattern"], doc.lines))
+        chosen &= {line for hit in hits for line in range(hit - AROUND, hit + AROUND + 1)}
+    return sorted(chosen)
 
 
-def page(doc: views.Doc, chosen: Sequence[int], cursor: str, plain: bool) -> tuple[str, str]:
-    """(text, next cursor or ""): the lines of one page; `K` or `K.C` is the K-th chosen line, from character C on.
-
-    plain: lines as they are; else each behind a gutter with its number, where the output has none of its own.
-    """
-    place = re.fullmatch(CURSOR, cursor)
-    if not place:
-        raise JevlensError(f"recall: cursor {cursor[:40]!r}: use the one that the page before names")
-    at, offset = int(place.group(1)), int(place.group(2) or 0)
-    out: list[str] = []
-    room = PAGE_CHARS
-    width = len(str(doc.numbers.number(chosen[-1]))) if chosen else 0
-    while at < len(chosen) and len(out) < PAGE_LINES:
-        text = doc.lines[chosen[at]][offset:]
-        if len(text) > room and out and (len(text) <= PAGE_CHARS or room <= 0):
-            break
-        if len(text) > room:
-            return "\n".join([*out, text[:room]]), f"{at}.{offset + room}"
-        gutter = "" if plain or offset or doc.numbers.prefix else f"{doc.numbers.number(chosen[at]):>{width}}│ "
-        out.append(gutter + text)
-        room -= len(out[-1]) + 1
-        at, offset = at + 1, 0
-    return "\n".join(out), str(at) if at < len(chosen) else ""
+def page(text: str, start: int) -> tuple[str, int]:
+    """(one page of a text from a character on, where the next one starts or 0): whole lines, or a piece of one."""
+    lines = text[start:start + PAGE_CHARS].split("\n")
+    if len(lines) > 1 and start + PAGE_CHARS < len(text):
+        lines.pop()  # its end does not fit
+    shown = "\n".join(lines[:PAGE_LINES])
+    end = start + len(shown)
+    return shown, end + (text[end] == "\n") if end < len(text) else 0
 
 
 def answer(id: str, record: Mapping[str, Any], asked: Mapping[str, str], cursor: str = "") -> str:
-    """One page of a stored output. Without a restriction, and when it fits a page, the text itself and nothing else."""
+    """One page of a stored output. Without a restriction, and when it fits a page, the text itself and nothing else.
+
+    Of a part, each line is behind a gutter with its number, where the output has none of its own.
+    """
+    if not re.fullmatch(CURSOR, cursor):
+        raise JevlensError(f"recall: cursor {cursor[:40]!r}: use the one that the page before names")
     doc = read_record(record)
-    chosen = select(doc, asked)
-    plain = len(chosen) == len(doc.lines)
-    text, follow = page(doc, chosen, cursor or "0", plain)
-    if plain and not follow and not cursor:
-        return text
+    chosen, text, number = select(doc, asked), doc.text, doc.numbers.number
+    if len(chosen) < len(doc.lines):
+        width = 0 if doc.numbers.prefix else max((len(str(number(line))) for line in chosen), default=0)
+        text = "\n".join(f"{number(line):>{width}}│ " * bool(width) + doc.lines[line] for line in chosen)
+    shown, follow = page(text, int(cursor or 0))
+    if shown == doc.text:
+        return shown
     again = "".join(f", {key}={value!r}" for key, value in asked.items())
     more = f'; next page: recall("{id}"{again}, cursor="{follow}")' if follow else ""
     head = f"[{id}: {len(chosen)} of {len(doc.lines)} lines, in the {doc.numbers.origin}'s numbers{more}]"
-    return f"{head}\n{text if chosen else '[no line matches]'}"
+    return f"{head}\n{shown if chosen else '[no line matches]'}"
 
 
 def read_record(record: Mapping[str, Any]) -> views.Doc:
@@ -1601,16 +1579,14 @@ class Seen(NamedTuple):
 LEAST_GAIN = 0.05  # less than this share saved in all: the original object
 NEARLY_FULL = 0.90  # a view of this share of full, blocks put back, is sent as full
 MOST_CHARS = 400_000  # half of a window of 200,000 tokens: sent whole, it ends the session whatever the odds say
-END_LINES = 40  # lines of either end of a text that is too large for anything else
 HEADER_LINES = 20  # a shorter header (imports) always stays
 SMALL_GAP = 40  # characters; a smaller gap costs as much as its marker
 RUN_GAIN = 120  # characters that a known run must have, about two markers
 COVER_PRICE = 13_000  # characters that a missed name costs: 3,240 tokens a lost reference, measured
 DROPPED_NAMES = 8  # names of dropped blocks in a footer at most
 DROPPED_CHARS = 160
-RECALL_TOOL = r"recall|.*lens.*__recall"  # our own, or as hosts name a tool of an MCP server
-RECALL_COMMAND = r"jevlens(?:\.py)? recall "
-COUNTS = ("considered", "shortened", "before", "after", "recalls", "sent", "cut")
+# tool and command of our own recall, also as hosts name a tool of an MCP server
+RECALL = r"(?s)(?:\S*lens\S*__)?recall |bash .*jevlens(?:\.py)? recall "
 
 
 def default_footer(seen: Seen) -> str:
@@ -1644,14 +1620,11 @@ class Lens:
             self.store = DirectoryStore(store, self.settings.keep_days)
         self.remember, self.gutter = remember, bool(gutter)
         self.footer: Callable[[Seen], str] = footer or (default_footer if footer is None else lambda seen: "")
-        self.session_id, self.call_id = session or "", ""
-        self.session = Session()
-        self._fold = Fold(self)
-        self._lock = threading.RLock()
-        self._counted: set[tuple[str, int]] = set()
-        self._counts: "collections.Counter[str]" = collections.Counter()
-        if session:
-            self.resume()
+        self.session, self.session_id, self.call_id = Session(), session or "", ""
+        self._fold, self._lock = Fold(self), threading.RLock()
+        self._counted: set[object] = set()
+        self._counts = collections.Counter(considered=0, shortened=0, before=0, after=0, recalls=0, sent=0, cut=0)
+        self.resume()
 
     # ------------------------------------------------ seeing
 
@@ -1665,121 +1638,55 @@ class Lens:
         """
         call = (tool, args, task, latest, said, is_error)
         with self._lock:
-            seen = self._see(self.session, output, *call)
+            seen = self._see(self.session, [output, *call])
+            self._count(seen, tool, object())
             self._journal([seen.text if seen.id else output, *call])
             return seen
 
-    def _see(self, session: Session, output: str, tool: str, args: Mapping[str, Any] | None, task: str,
-             latest: str, said: str, is_error: bool, learn: bool = False, count: bool = True) -> Seen:
-        """One result, never raising. learn: sent as it stands, it is only taken in; count: in `stats` and the log."""
+    def _see(self, session: Session, call: Any, learn: bool = False) -> Seen:
+        """What to send for (output, tool, args, task, latest, said, is_error), which the session learns. Never raises.
+
+        learn: the output stands as it was sent, and is only taken in.
+        """
+        output: Any = None
+        case: Case | None = None
         try:
-            name, known = canonical(tool, args)
-            task, latest, said = (str(part or "") for part in (task, latest, said))
-            session.hear(task, latest, said, known)
-            case = Case(task, latest, said, name, known, is_error, views.read(output, name, known), session, {})
+            output, tool, args, *told, is_error = call
+            tool, args = canonical(tool, args)
+            task, latest, said = (str(text or "") for text in told)
+            session.hear(task, latest, said, args)
+            case = Case(task, latest, said, tool, args, is_error, views.read(output, tool, args), session, {})
             why = "learned" if learn else exempt(case, self.settings)
-            try:
-                seen = _full(output, why, case.doc) if why else self._shorten(case)
-            except Exception as error:  # a judge or a store that is down: the text goes out whole, and is learned
-                seen = _full(output, _fault(error), case.doc)
-            kept = [line - 1 for line in seen.kept] if seen.id else None
-            if why and is_view(output):
-                case, kept = as_sent(case, self.store)
-            session.learn(case, seen.text, kept)
-        except Exception as error:  # the promise of `see`: whatever happens, the agent gets its output
-            seen = _full(output, _fault(error) if isinstance(output, str) else "not-text")
-        with contextlib.suppress(Exception):  # a full disk must not cost the result
-            if count and seen.reason not in ("small", "learned"):
-                self._count(seen, tool)
+            seen = _full(output, why, case.doc) if why else self._shorten(case)
+        except Exception as error:  # a judge or a store that is down, or no text: it goes out whole
+            seen = _full(output, _fault(error) if isinstance(output, str) else "not-text", case and case.doc)
+        with contextlib.suppress(Exception):  # what could not be learned is only sent again
+            if case:
+                session.learn(*as_sent(case, seen, self.store))
         return seen
 
     def _shorten(self, case: Case) -> Seen:
-        """Views, judge, decision, blocks, cover, memory, numbers, gain: the pipeline of design D3, steps 3 to 11."""
+        """The view that was chosen, without what the session has, printed, and stored if it is worth it."""
         doc = case.doc
-        case = case._replace(terms=views.terms(case.task, case.latest, case.said, case.args))
-        view, reason = self._choose(case)
+        view, reason = choose(case, self.judge, self.settings)
         if view.name == "full" and len(doc.text) > MOST_CHARS and reason != "bounded":
-            view, reason = two_ends(case), "too-large"
+            view, reason = views.head_tail(doc) or view, "too-large"
         if self.remember:
             view = without_known(doc, view, case.session.memory.runs(doc))
-        rendered = views.render(doc, view, gutter=self.gutter, thin=not case.session.line_edits)
-        whole = len(rendered.kept) == len(doc.lines)
-        seen = Seen(rendered.text, "thin" if whole else view.name, tuple(line + 1 for line in rendered.kept),
-                    len(doc.lines), "" if whole else self._id(doc.text), doc.kind, doc.shape, reason,
-                    tokens(doc.text), 0, dropped_names(doc, view))
-        footer = "" if whole else self.footer(seen)
-        text = f"{seen.text}\n\n{footer}" if footer else seen.text
-        seen = seen._replace(text=text, tokens_after=tokens(text))
-        if seen.tokens_after > (1 - LEAST_GAIN) * seen.tokens_before or not doc.text:
+        text, kept = views.render(doc, view, gutter=self.gutter, thin=not case.session.line_edits)
+        seen = _full(doc.text, reason, doc)._replace(text=text, view="thin")
+        if len(kept) < len(doc.lines):
+            seen = seen._replace(view=view.name, kept=tuple(line + 1 for line in kept),
+                                 id=free_id(doc.text, self.store), dropped=dropped_names(doc, view))
+            seen = seen._replace(text="\n\n".join(filter(None, (text, self.footer(seen)))))
+        seen = seen._replace(tokens_after=tokens(seen.text))
+        if seen.tokens_after > (1 - LEAST_GAIN) * seen.tokens_before:
             return _full(doc.text, reason if view.name == "full" else "no-gain", doc)
         if seen.id:
-            self.store.put(seen.id, {"v": RECORD_VERSION, "id": seen.id, **pack(doc.text), "at": round(time.time(), 3),
-                                     "tool": case.tool, "args": dict(case.args), "view": seen.view,
-                                     "session": self.session_id})
+            self.store.put(seen.id, {
+                "v": 1, "id": seen.id, **pack(doc.text), "at": round(time.time(), 3), "tool": case.tool,
+                "args": dict(case.args), "view": seen.view, "session": self.session_id})
         return seen
-
-    def _id(self, text: str) -> str:
-        """The id of a text: short, and longer when another text has it."""
-        full = digest(text)
-        for length in range(ID_DIGITS, len(full) + 1):
-            id = "r" + full[:length]
-            record = self.store.get(id)
-            if record is None or unpack(record) == text:
-                return id
-        raise JevlensError("store: two texts with one SHA-256")
-
-    def _choose(self, case: Case) -> tuple[views.View, str]:
-        """The view, `full` with all lines for none, and the reason: steps 4 to 8."""
-        doc, session = case.doc, case.session
-        full = views.View("full", tuple(range(len(doc.lines))))
-        if views.bounded(case.tool, case.args):
-            return full, "bounded"
-        if self._needs_full(case):
-            return full, "needs-full"
-        looks_at = getattr(self.judge, "looks_at", 99)
-        offered = {view.name: view for view in views.candidates(doc, case.terms, session.names, looks_at)}
-        if not offered:
-            return full, "no-candidates"
-        blocks = doc.units() if doc.kind == "code" or "sections" in offered else ()
-        choice = self.judge.choose(case, list(offered.values()), blocks)
-        name, reason = decide(doc.kind, choice, list(offered), self.settings, len(blocks))
-        view = offered.get(name, full)
-        second = doc.kind == "code" and name in ("outline", "focus") or name == "sections"
-        if second and len(blocks) > 1 and (choice.need is None or len(choice.need)):
-            view = self._put_back(case, view, blocks, choice.need or self.judge.need(case, blocks))
-        if view.name == "full" or view is full:
-            return full, reason if name == "full" else "floor"
-        keep: Sequence[int] = view.keep
-        if doc.kind != "code":
-            keep = views.cover(doc, keep, session.names, case.terms, COVER_PRICE)
-        keep = views.close_gaps(doc, keep, SMALL_GAP)
-        view = views.View(view.name, tuple(keep), views.fit(doc, keep, case.terms, session.names))
-        size = len(views.render(doc, view, thin=False).text)
-        nearly = size >= NEARLY_FULL * len(doc.text) or size > MOST_CHARS
-        return (full, f"{view.name}-is-nearly-full") if nearly else (view, reason)
-
-    def _needs_full(self, case: Case) -> bool:
-        """Whether the judge can say before any view is made that the exact text is needed."""
-        needs_full = getattr(self.judge, "needs_full", None)
-        if not needs_full or case.doc.kind == "code" and self.settings.code_policy == "outline":
-            return False
-        return decide(case.doc.kind, Choice("full", {}, needs_full(case)), (), self.settings).reason == "needs-full"
-
-    def _put_back(self, case: Case, view: views.View, blocks: Sequence[views.Block],
-                  need: Sequence[float]) -> views.View:
-        """The second step: the view with the needed blocks whole; named `full` when nobody could tell which."""
-        settings, section = self.settings, case.doc.kind != "code"
-        if len(need) != len(blocks):
-            raise JevlensError(f"{len(need)} answers for {len(blocks)} blocks")
-        if section and settings.section_floor and max(need) < settings.section_floor:
-            return view._replace(name="full")
-        limit = settings.section_expand_above if section else settings.expand_above
-        keep = set(view.keep)
-        for block, p, forced in zip(blocks, need, pointed(case, blocks)):
-            header = block.kind == "header" and block.end - block.start < HEADER_LINES
-            if round(p, 6) > limit or forced or header:
-                keep.update(range(block.start, block.end))
-        return views.View("relevant", tuple(sorted(keep)))
 
     # ------------------------------------------------ recall, session, numbers
 
@@ -1799,8 +1706,8 @@ class Lens:
         text = answer(id, record, {key: value for key, value in given.items() if value}, str(cursor or ""))
         with self._lock:
             self._counts["recalls"] += 1
-            self._log({"event": "recall", "id": id, "session": record.get("session", ""), "lines": lines or "",
-                       "pattern": bool(pattern), "block": bool(block)})
+        self._log({"event": "recall", "id": id, "session": record.get("session", ""), "lines": lines or "",
+                   "pattern": bool(pattern), "block": bool(block)})
         return text
 
     def _record(self, id: str) -> dict[str, Any]:
@@ -1821,12 +1728,10 @@ class Lens:
     def resume(self, known: Container[str] = ()) -> None:
         """Learn what this session was sent according to its journal, but for the calls `known`."""
         for event in read_jsonl(self._journal_file(), SESSION_TAIL):
-            call = event.get("see")
-            if call is None:
+            if event.get("see") is None:
                 self.session.forget()
             elif event.get("call") not in known:
-                with contextlib.suppress(TypeError):  # an entry of another version
-                    self._see(self.session, *(call + [True]))
+                self._see(self.session, event["see"], learn=True)
 
     def _journal_file(self) -> str:
         folder = getattr(self.store, "path", "") if self.session_id else ""
@@ -1834,13 +1739,10 @@ class Lens:
 
     def _journal(self, call: Any) -> None:
         """Tell later processes of this session what was sent (None: it was compacted)."""
-        path = self._journal_file()
         # without a journal the next process only sends once more what is known
         with contextlib.suppress(OSError, TypeError, ValueError):
-            if path and len(call[0] if call else "") < SESSION_TAIL // 4:
-                if os.path.isfile(path) and os.path.getsize(path) > JOURNAL_MAX:
-                    os.unlink(path)
-                append_private(path, {"call": self.call_id, "see": call})
+            if self._journal_file() and len(call[0] if call else "") < SESSION_TAIL // 4:
+                append_private(self._journal_file(), {"call": self.call_id, "see": call})
 
     def messages(self, messages: Iterable[Any], shape: str = "openai") -> list[Any]:
         """The list with its large tool results shortened: a new list, nothing else in it changed.
@@ -1856,12 +1758,9 @@ class Lens:
             marks = [hash(repr(message)) for message in found]
             if self._fold.marks != marks[:len(self._fold.marks)]:
                 self._fold = Fold(self)
-            fold = self._fold
-            for message, mark in zip(found[len(fold.marks):], marks[len(fold.marks):]):
-                new = fold.add(message)
-                fold.sent.append(None if new is message else new)
-                fold.marks.append(mark)
-            return [old if new is None else copy.deepcopy(new) for old, new in zip(found, fold.sent)]
+            self._fold.sent += map(self._fold.add, found[len(self._fold.sent):])
+            self._fold.marks = marks
+            return [old if new is None else copy.deepcopy(new) for old, new in zip(found, self._fold.sent)]
 
     def used(self, input_tokens: int, cache_read_tokens: int = 0) -> None:
         """Feed one model call: its uncached and its cached input tokens."""
@@ -1871,14 +1770,17 @@ class Lens:
 
     def stats(self) -> dict[str, Any]:
         """Counts, tokens of shortened results before and after, and `kept_out`: cut / (sent + cut) over all calls."""
-        with self._lock:
-            counts: dict[str, Any] = {name: self._counts[name] for name in COUNTS}
+        counts: dict[str, Any] = dict(self._counts)
         counts["kept_out"] = round(counts["cut"] / max(1, counts["sent"] + counts["cut"]), 4)
         if isinstance(self.judge, JevJudge):
             counts["jev"] = {**self.judge.counts, "degraded": self.judge.degraded}
         return counts
 
-    def _count(self, seen: Seen, tool: str) -> None:
+    def _count(self, seen: Seen, tool: str, mark: object) -> None:
+        """Count and log a decision, once for each mark."""
+        if seen.reason in ("small", "learned") or mark in self._counted:
+            return
+        self._counted.add(mark)
         self._counts["considered"] += 1
         if seen.view != "full":
             self._counts.update(shortened=1, before=seen.tokens_before, after=seen.tokens_after)
@@ -1888,9 +1790,18 @@ class Lens:
                    "before": seen.tokens_before, "after": seen.tokens_after})
 
     def _log(self, event: Mapping[str, Any]) -> None:
-        with contextlib.suppress(OSError):  # the log is a service, a full disk must not cost the result
+        with contextlib.suppress(Exception):  # the log is a service; a full disk must not cost the result
             if self.settings.log and hasattr(self.store, "log"):
                 self.store.log(event)
+
+
+def free_id(text: str, store: Any) -> str:
+    """The id of a text: short, and whole when another text has the short one."""
+    whole = "r" + digest(text)
+    for id in (whole[:1 + ID_DIGITS], whole):
+        if unpack(store.get(id) or {"text": text}) == text:
+            return id
+    raise JevlensError("store: two texts with one SHA-256")
 
 
 def _fault(error: Exception) -> str:
@@ -1908,41 +1819,70 @@ def _full(output: Any, reason: str, doc: views.Doc | None = None) -> Seen:
 
 
 def exempt(case: Case, settings: Settings) -> str:
-    """Why this result is not looked at at all, "" when it is."""
-    tool, args = case.tool, case.args
-    recall = re.fullmatch(RECALL_TOOL, tool) or tool == "bash" and re.search(RECALL_COMMAND, str(args.get("command")))
-    rows = {"disabled": settings.disabled or not settings.presend, "small": tokens(case.doc.text) < settings.min_tokens,
-            "own-edit": tool in ("edit", "write"), "recall": recall, "view": is_view(case.doc.text),
-            "excluded": excluded(settings.exclude, case)}
+    """Why this result is not looked at at all, "" when it is. The setting `exclude` names tools, by our name or the
+    host's, and paths that a call shows."""
+    import fnmatch
+    tool, text, rules = case.tool, case.doc.text, filter(None, map(str.strip, settings.exclude.split(",")))
+    paths = [path for path in (str(case.args.get("path") or ""), *(item.path for item in case.doc.shown)) if path]
+    rows = {"disabled": settings.disabled or not settings.presend, "small": tokens(text) < max(1, settings.min_tokens),
+            "own-edit": tool in ("edit", "write"), "recall": re.match(RECALL, f"{tool} {case.args.get('command')}"),
+            "view": is_view(text),
+            "excluded": any(canonical(rule, None)[0] == tool or fnmatch.filter(paths, rule) for rule in rules)}
     return next((why for why, holds in rows.items() if holds), "")
 
 
-def excluded(rules: str, case: Case) -> bool:
-    """Whether JEV_LENS_EXCLUDE names this call: the tool (our name or the host's), or a path that it shows."""
-    import fnmatch
-    paths = {str(case.args.get("path") or ""), *(item.path for item in case.doc.shown)}
-    names = [rule.strip() for rule in rules.split(",") if rule.strip()]
-    return any(canonical(rule, None)[0] == case.tool or fnmatch.filter(paths - {""}, rule) for rule in names)
+def choose(case: Case, judge: Any, settings: Settings) -> tuple[views.View, str]:
+    """The view, `full` with all lines for none, and the reason: steps 4 to 8 of the pipeline (see README.md)."""
+    doc, known, code = case.doc, case.session.names, case.doc.kind == "code"
+    full, early = views.View("full", tuple(range(len(doc.lines)))), getattr(judge, "needs_full", None)
+    if views.bounded(case.tool, case.args):
+        return full, "bounded"
+    case = case._replace(terms=views.terms(case.task, case.latest, case.said, case.args))
+    # a judge may know before any view is made that the exact text is needed
+    if early and decide(doc.kind, Choice("full", {}, early(case)), ("outline",), settings, 2).reason == "needs-full":
+        return full, "needs-full"
+    offered = {view.name: view for view in views.candidates(doc, case.terms, known, getattr(judge, "looks_at", 99))}
+    if not offered:
+        return full, "no-candidates"
+    blocks = doc.units() if code or "sections" in offered else ()
+    choice = judge.choose(case, list(offered.values()), blocks)
+    name, reason = decide(doc.kind, choice, list(offered), settings, len(blocks))
+    if name == "full":
+        return full, reason
+    keep: Sequence[int] = offered[name].keep
+    second = name == "sections" or code and name in ("outline", "focus")
+    if second and len(blocks) > 1 and (choice.need is None or choice.need):
+        need = choice.need or judge.need(case, blocks)
+        if not code and max(need) < settings.section_floor:
+            return full, "floor"
+        limit = settings.expand_above if code else settings.section_expand_above
+        name, keep = "relevant", put_back(case, keep, blocks, need, limit)
+    if not code:
+        keep = views.cover(doc, keep, known, case.terms, COVER_PRICE)
+    keep = views.close_gaps(doc, keep, SMALL_GAP)
+    view = views.View(name, tuple(keep), views.fit(doc, keep, case.terms, known))
+    if len(views.render(doc, view, thin=False).text) >= min(NEARLY_FULL * len(doc.text), MOST_CHARS):
+        return full, f"{name}-is-nearly-full"
+    return view, reason
 
 
-def two_ends(case: Case) -> views.View:
-    """The first and the last lines, long ones in pieces."""
-    lines = range(len(case.doc.lines))
-    keep = views.close_gaps(case.doc, {*lines[:END_LINES], *lines[-END_LINES:]}, SMALL_GAP)
-    return views.View("head_tail", tuple(keep), views.fit(case.doc, keep, case.terms))
+def put_back(case: Case, keep: Iterable[int], blocks: Sequence[views.Block], need: Sequence[float],
+             limit: float) -> list[int]:
+    """The lines of a view, and of the blocks that are needed: P above the limit, pointed at, or a short header."""
+    forced = pointed(case, blocks)
+    back = [block for at, block in enumerate(blocks) if round(need[at], 6) > limit or forced[at]
+            or block.kind == "header" and block.end - block.start < HEADER_LINES]
+    return sorted({*keep, *(line for block in back for line in range(block.start, block.end))})
 
 
-def without_known(doc: views.Doc, view: views.View, runs: Iterable[views.Known]) -> views.View:
+def without_known(doc: views.Doc, view: views.View, runs: Sequence[views.Known]) -> views.View:
     """The view without the lines of these runs; a run of few characters is sent again."""
-    kept, known = set(view.keep), []
-    for run in runs:
-        inside = kept.intersection(range(run.start, run.end))
-        if sum(len(doc.lines[line]) + 1 for line in inside) >= RUN_GAIN:
-            known.append(run)
-            kept -= inside
-    pieces = {line: view.pieces[line] for line in sorted(kept.intersection(view.pieces))}
+    kept = set(view.keep)
+    sizes = (sum(len(doc.lines[line]) + 1 for line in kept.intersection(range(run.start, run.end))) for run in runs)
+    known = tuple(run for run, size in zip(runs, sizes) if size >= RUN_GAIN)
+    kept.difference_update(*(range(run.start, run.end) for run in known))
     name = "memory" if known and view.name == "full" else view.name
-    return views.View(name, tuple(sorted(kept)), pieces, tuple(known))
+    return view._replace(name=name, keep=tuple(sorted(kept)), known=known)
 
 
 def dropped_names(doc: views.Doc, view: views.View) -> tuple[str, ...]:
@@ -1960,16 +1900,15 @@ def make_judge(judge: Any, settings: Settings) -> Any:
     name = settings.classifier or judge if judge == "auto" else judge
     if name not in ("auto", "jev", "local", "mock"):
         raise JevlensError(f"judge {judge!r}: use auto, local, jev, or an object with choose and need")
-    client = None
     try:
         if name in ("auto", "jev"):
             client = SystemOne(model=settings.model, key_file=key_path(settings, os.environ))
+            return JevJudge(client, settings) if client.key_source or name == "jev" else LocalJudge()
     except JevlensError as fault:
         if name == "jev":
             raise
         print(f"jevlens: {fault}; the local judge is used", file=sys.stderr)
-    return JevJudge(client, settings) if client and (client.key_source or name == "jev") else LocalJudge()
-
+    return LocalJudge()
 
 
 # ---------------------------------------------------------------- message lists
@@ -1992,15 +1931,21 @@ def is_view(text: str) -> bool:
     return "[jevlens " in text[-VIEW_TAIL:] or (views.MARK in text and bool(re.search(MARKER, text)))
 
 
-def as_sent(case: Case, store: Any) -> tuple[Case, list[int]]:
-    """What a view shows: the case with the stored output, and its lines that stand in the view; none if not stored."""
-    ids = re.findall(rf"\b{ID}\b", case.doc.text[-VIEW_TAIL:])
+def as_sent(case: Case, seen: Seen, store: Any) -> tuple[Case, str, list[int] | None]:
+    """What a session learns: the case, the text that was sent, and the lines of the case that it holds (None: all).
+
+    An output that is a view of ours stands for the stored text and shows some of its lines; none if it is not stored.
+    """
+    if seen.id or not is_view(seen.text):
+        return case, seen.text, [line - 1 for line in seen.kept] if seen.id else None
+    ids = re.findall(rf"\b{ID}\b", seen.text[-VIEW_TAIL:])
     record = store.get(ids[-1]) if ids else None
     if record is None or len(str(record.get("text"))) > SESSION_TAIL:  # so long a one is not remembered anyway
-        return case, []
+        return case, seen.text, []
     doc = views.read(unpack(record), case.tool, case.args)
     sent = {*case.doc.lines, *case.doc.bare, *(line.partition("│ ")[2] for line in case.doc.bare)}
-    return case._replace(doc=doc), [at for at, line in enumerate(doc.lines) if line in sent or doc.bare[at] in sent]
+    kept = [at for at, line in enumerate(doc.lines) if line in sent or doc.bare[at] in sent]
+    return case._replace(doc=doc), seen.text, kept
 
 
 def _get(item: Any, *keys: str) -> Any:
@@ -2039,7 +1984,7 @@ class Fold:
     """One pass over a message list: what was said and called so far, and what was sent of the results.
 
     Messages, calls and results are told apart by their form, so the four shapes share one walk. learn: the results
-    stand as they were sent; they are only taken in.
+    stand as they were sent; they are only taken in. marks, sent: of `Lens.messages`, one a message.
     """
 
     def __init__(self, lens: "Lens", learn: bool = False) -> None:
@@ -2050,34 +1995,35 @@ class Fold:
         self.sent: list[Any] = []
 
     def add(self, message: Any) -> Any:
-        """Take in the next message; returns it, or a copy with its results shortened."""
+        """Take in the next message; returns a copy with its results shortened, None when it stays as it is."""
         with contextlib.suppress(Exception):  # what has a form that nobody foresaw is sent as it is
-            return self._add(message)
-        return message
+            role, kind = _get(message, "role"), str(_get(message, "type"))
+            if role in ASSISTANT or kind.endswith("_call"):  # a text and a call may be messages of their own
+                reply = (_get(message, "id") if kind == "message" else None) or self.reply or "reply"
+                self.said, self.reply = self.said if reply == self.reply else "", reply
+            new = message if role in ASSISTANT or self.learn else copy.deepcopy(message)
+            for part in _parts(new):
+                self._part(part, role, part is new)
+            return None if new == message else new
+        return None
 
-    def _add(self, message: Any) -> Any:
-        role, kind = _get(message, "role"), str(_get(message, "type"))
-        if role in ASSISTANT or kind.endswith("_call"):  # a text and a call may be messages of their own
-            reply = (_get(message, "id") if kind == "message" else None) or self.reply or "reply"
-            self.said, self.reply = self.said if reply == self.reply else "", reply
-        new = message if role in ASSISTANT or self.learn else copy.deepcopy(message)
-        for part in _parts(new):
-            kind, text, what = str(_get(part, "type")), _get(part, "text"), _get(part, "function", "custom") or part
-            name, args = _get(what, "name"), _get(what, "arguments", "input", "args", "action")
-            result = role in ("tool", "function") and part is new or kind == "tool_result"
-            key = "content" if result else "output" if kind.endswith("_call_output") else "response"
-            if isinstance(part, dict) and key in part:
-                self._result(part, key)
-            elif what is not part or kind.endswith(("tool_use", "_call")) or args is not None:
-                made = (str(name or "bash"), parsed(args))  # only a local shell's call has no name
-                self.calls.setdefault(_get(part, "call_id", "id") or name, []).append(made)
-            elif kind == "compaction" or role == "user" and str(text).startswith(COMPACTED):
-                self.session.forget()
-            elif isinstance(text, str) and role in ASSISTANT and not _get(part, "thought"):
-                self.said = f"{self.said}\n{text}".strip()
-            elif isinstance(text, str) and role == "user" and text.strip() and not text.startswith(NOISE):
-                self.task, self.latest, self.reply = self.task or text, text, ""
-        return message if new == message else new
+    def _part(self, part: Any, role: Any, whole: bool) -> None:
+        """Take in a part of a message, or the message itself: a result, a call, a compaction or a text."""
+        kind, text, what = str(_get(part, "type")), _get(part, "text"), _get(part, "function", "custom") or part
+        name, args = _get(what, "name"), _get(what, "arguments", "input", "args", "action")
+        result = whole and role in ("tool", "function") or kind == "tool_result"
+        key = "content" if result else "output" if kind.endswith("_call_output") else "response"
+        if isinstance(part, dict) and key in part:
+            self._result(part, key)
+        elif what is not part or kind.endswith(("tool_use", "_call")) or args is not None:
+            made = (str(name or "bash"), parsed(args))  # only a local shell's call has no name
+            self.calls.setdefault(_get(part, "call_id", "id") or name, []).append(made)
+        elif kind == "compaction" or role == "user" and str(text).startswith(COMPACTED):
+            self.session.forget()
+        elif isinstance(text, str) and role in ASSISTANT and not _get(part, "thought"):
+            self.said = f"{self.said}\n{text}".strip()
+        elif isinstance(text, str) and role == "user" and text.strip() and not text.startswith(NOISE):
+            self.task, self.latest, self.reply = self.task or text, text, ""
 
     def _result(self, item: Json, key: str) -> None:
         """Shorten the texts of a result in place, or only learn them."""
@@ -2091,11 +2037,9 @@ class Fold:
 
         def change(text: str) -> str:
             """The text to send."""
-            if self.learn:
-                return self.lens._see(self.session, text, *call, learn=True).text
-            known = len(self.lens._counted)
-            self.lens._counted.add((str(id), hash(text)))
-            return self.lens._see(self.session, text, *call, count=known < len(self.lens._counted)).text
+            seen = self.lens._see(self.session, (text, *call), self.learn)
+            self.lens._count(seen, name, (str(id), hash(text)))
+            return seen.text
 
         item[key] = swapped(item[key], change)
 
@@ -2104,7 +2048,6 @@ class Fold:
 
 SESSION_TAIL = 4_000_000  # bytes of a transcript or journal that are read: hours of work, about a second of ours
 SESSION_HEAD = 300_000  # bytes at a transcript's start in which the first request stands
-JOURNAL_MAX = 16_000_000  # bytes; a longer journal starts anew
 PAYLOAD_MAX = 64_000_000  # bytes of a hook's input or of an output on disk; more is left to the host
 # our own tools stay out; anchored, since Claude Code searches for the expression
 CLAUDE_MATCHER = "^(Bash|Read|Grep|Glob|WebFetch|Agent|mcp__(?!(plugin_lens_)?lens__).*)$"

@@ -2947,12 +2947,12 @@ def test_a_different_text_with_the_same_digest_gets_a_longer_id(monkeypatch: pyt
     lens = jevlens.Lens("local", store)
     texts = ["one", "two", "three"]
     for text in texts:
-        id = lens._id(text)
+        id = jevlens.free_id(text, store)
         store.put(id, {"text": text})
     assert len(store) == 3
     assert [len(id) for id in store] == [12, 34, 35] or len({len(id) for id in store}) > 1
     assert [lens.original(id) for id in store] == texts
-    assert [lens._id(text) for text in texts] == list(store)
+    assert [jevlens.free_id(text, store) for text in texts] == list(store)
     assert all(jevlens.valid_id(id) for id in store)
 
 
@@ -2962,7 +2962,7 @@ def test_two_texts_with_one_whole_digest_are_refused_and_not_mixed(monkeypatch: 
     for n in range(jevlens.ID_DIGITS, 65):
         lens.store.put("r" + "c" * n, {"text": "one"})
     with pytest.raises(jevlens.JevlensError):
-        lens._id("two")
+        jevlens.free_id("two", lens.store)
 
 
 HOSTILE_TEXTS = {
@@ -2987,7 +2987,7 @@ def test_a_directory_gives_every_text_back_exactly(sentence: str, tmp_path: path
 @pytest.mark.skipif(os.name != "posix", reason="modes are POSIX")
 def test_a_directory_is_for_its_owner_only(tmp_path: pathlib.Path) -> None:
     home = tmp_path / "new" / "data"
-    store = jevlens.DirectoryStore(home, clock=lambda: 1e9)
+    store = jevlens.DirectoryStore(home)
     store.put(ID, {"text": "secret"})
     store.log({"event": "see"})
     for path, mode in ((home, 0o700), (home / "outputs", 0o700), (home / "outputs" / f"{ID}.json", 0o600),
@@ -3042,9 +3042,12 @@ def test_no_id_of_somebody_else_reaches_a_file_name(id: str, tmp_path: pathlib.P
     assert list(tmp_path.rglob("*")) == []
 
 
-def test_old_records_are_pruned_once_an_hour_and_the_new_one_never(tmp_path: pathlib.Path) -> None:
+def test_old_records_are_pruned_once_an_hour_and_the_new_one_never(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     now = [time.time()]
-    store = jevlens.DirectoryStore(tmp_path, keep_days=90, clock=lambda: now[0])
+    monkeypatch.setattr(time, "time", lambda: now[0])
+    store = jevlens.DirectoryStore(tmp_path, keep_days=90)
     old, young, third, fourth = (f"r{n:011}" for n in range(4))
     for id, days in ((old, 91), (young, 89)):
         store.put(id, {"text": id})
@@ -3054,15 +3057,16 @@ def test_old_records_are_pruned_once_an_hour_and_the_new_one_never(tmp_path: pat
     now[0] += 3601
     store.put(fourth, {"text": "x"})
     assert set(store.ids()) == {young, third, fourth}
+    os.utime(tmp_path / "prune.stamp", (now[0], now[0]))  # the sweep's stamp has the time of the machine
     now[0] += 3601
-    kept = jevlens.DirectoryStore(tmp_path, keep_days=0, clock=lambda: now[0])
+    kept = jevlens.DirectoryStore(tmp_path, keep_days=0)
     kept.put(old, {"text": "its handle was just given away"})
     assert kept.ids() == [old]
 
 
 def test_a_stamp_from_the_future_does_not_stop_pruning_for_ever(tmp_path: pathlib.Path) -> None:
     now = time.time()
-    store = jevlens.DirectoryStore(tmp_path, keep_days=1, clock=lambda: now)
+    store = jevlens.DirectoryStore(tmp_path, keep_days=1)
     store.put(ID, {"text": "x"})
     os.utime(tmp_path / "outputs" / f"{ID}.json", (now - 2 * 86_400,) * 2)
     os.utime(tmp_path / "prune.stamp", (now + 10 * 86_400,) * 2)
@@ -4873,7 +4877,7 @@ def test_readme_mini_swe_agent(tmp_path: pathlib.Path, monkeypatch: Any) -> None
     run = counting(2500)
     text = "\n".join(f"step {n}: compiled module_{n * 7919 % 1000} in {n % 7} ms" for n in range(2500)) + "\n"
     assert len(text) > 80_000
-    recall = f"{sys.executable} -E -s {jevlens.__file__} recall {jevlens.Lens('local')._id(text)} --lines 1800"
+    recall = f"{sys.executable} -E -s {jevlens.__file__} recall {jevlens.free_id(text, {})} --lines 1800"
     outputs = [make_output("I build.", [{"command": run}]), make_output("I look.", [{"command": recall}]),
                make_output("Done.", [{"command": "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"}])]  # fmt: skip
     agent = scope["LensAgent"](
@@ -5227,7 +5231,7 @@ def test_streams_that_are_closed_are_no_traceback(tmp_path: pathlib.Path) -> Non
 def kept_record(text: str, tmp_path: pathlib.Path, **record: Any) -> str:
     """Store a text in the data directory of `shell` as a program would; its id."""
     store = jevlens.DirectoryStore(tmp_path / "data")
-    id = jevlens.Lens("local", store)._id(text)
+    id = jevlens.free_id(text, store)
     store.put(id, {"v": 1, "id": id, **jevlens.pack(text), "at": 1.7e9, "tool": "bash", "args": {}, **record})
     return id
 
@@ -5248,7 +5252,8 @@ def test_recall_on_the_command_line(shell: Shell, tmp_path: pathlib.Path) -> Non
     assert note_lines(shell("recall", id, "--lines", "40-42").out.decode()) == [40, 41, 42]
     assert note_lines(shell("recall", id, "--lines", "-2").out.decode()) == [1, 2]
     assert note_lines(shell("recall", id, "--pattern", "/^note 7 /").out.decode()) == [5, 6, 7, 8, 9]
-    told = shell("recall", id, "--cursor", "400")
+    following = shell("recall", id).out.decode().split('cursor="')[1].split('"')[0]
+    told = shell("recall", id, "--cursor", following)
     assert note_lines(told.out.decode()) == list(range(401, 801))
     assert shell("recall", id, "--lines", "x")[::2] == (
         1, "jevlens: recall: lines 'x': write 40-90, 40, 40-, -90, or several with commas\n")  # fmt: skip
