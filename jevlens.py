@@ -1494,8 +1494,8 @@ def search(pattern: str, lines: Sequence[str]) -> list[int]:
 def block_lines(doc: views.Doc, name: str) -> set[int]:
     """The lines of the blocks so named: of that name, else with that last part, else with that part; any case."""
     low, blocks = name.strip().lower(), [(block, block.name.lower()) for block in doc.blocks()]
-    ranks = ([block for block, own in blocks if own == low], [block for block, own in blocks if own.endswith("." + low)],
-             [block for block, own in blocks if low in own])
+    ranks = ([block for block, own in blocks if own == low],
+             [block for block, own in blocks if own.endswith("." + low)], [block for block, own in blocks if low in own])
     best = next(filter(None, ranks), [])
     if not best:
         names = ", ".join(dict.fromkeys(block.name for block, _ in blocks))
