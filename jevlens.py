@@ -1273,7 +1273,11 @@ tokens a result. Known forms of keys and passwords are masked first, but masking
 
 
 def cmd_key(args: Any) -> None:
-    """Say what Jev is sent, and store, check or forget its key."""
+    """Say what Jev is sent, and store, check or forget its key.
+
+    --model: `provider/id` or `provider` (default: JEV_LENS_MODEL)
+    --check: ask one tiny question; --forget: remove the stored key
+    """
     settings = _settings()
     path = key_path(settings, os.environ)
     if args.forget and os.path.exists(path):
@@ -2055,7 +2059,7 @@ MCP_VERSIONS = ("2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11
 MCP_META = "io.modelcontextprotocol/"
 MCP_CACHED: Json = {"ttlMs": 3_600_000, "cacheScope": "public"}  # tools change only with the program
 MCP_WORKERS = 4  # calls of tools that run at once; everything else is answered in between
-# of the tool and of the command
+# of the tool, of the command, and of Lens.recall in its order
 RECALL_ARGS = {"id": "the id in the footer of the view", "lines": "40-90, 40, 40-, -90, or several with commas",
                "pattern": "a text, or /regex/ (any case; 2 lines around)",
                "block": "a function, class, section … by name", "cursor": "the next page, as a page names it"}
@@ -2070,7 +2074,7 @@ MCP_TOOLS: list[Json] = [
 ]
 
 
-def read_transcript(lens: Lens, path: str, agent: str = "") -> tuple[Fold, bool]:
+def read_transcript(lens: Lens, path: str) -> tuple[Fold, bool]:
     """What a Claude Code or Codex transcript tells, and whether the model still has everything that it tells.
 
     Read are the last SESSION_TAIL bytes, and of what is before them the first request.
@@ -2080,11 +2084,10 @@ def read_transcript(lens: Lens, path: str, agent: str = "") -> tuple[Fold, bool]
     start = [] if whole else [record for record in read_jsonl(path, first=SESSION_HEAD)
                               if record.get("type") == "user" and "toolUseResult" not in record]
     for record in start + read_jsonl(path, SESSION_TAIL):
-        kind, aside = record.get("type"), record.get("isMeta") or record.get("isSidechain") and not agent
         if record.get("subtype") == "compact_boundary" or record.get("isCompactSummary"):
             whole = False
             fold.session.forget()
-        elif kind == "response_item" or kind in ("user", "assistant") and not aside:
+        elif record.get("type") in ("response_item", "user", "assistant") and not record.get("isMeta"):
             fold.add(_get(record, "payload", "message"))
     return fold, whole
 
@@ -2114,41 +2117,39 @@ def codex_response(response: Any, change: Callable[[str], str]) -> str:
     return "\n".join(map(change, parts))
 
 
-# host -> (how the text in its result is changed, how it is told: this instead)
-HOSTS: dict[str, tuple[Callable[..., Any], Callable[[Any], Json]]] = {
-    "copilot": (swapped, lambda new: {"modifiedResult": new}),
-    "codex": (codex_response, lambda new: {"continue": False, "stopReason": new}),
-    "claude": (claude_response, lambda new: {"hookSpecificOutput": {
+# A host by a key that only its events have -> (how the text in its result is changed; what the footer says in addition,
+# since Codex does not tell the exit status and a replacement loses the line that did; how it is told: this instead)
+HOSTS: dict[str, tuple[Callable[..., Any], str, Callable[[Any], Json]]] = {
+    "toolResult": (swapped, "", lambda new: {"modifiedResult": new}),
+    "turn_id": (codex_response, "; exit status not known", lambda new: {"continue": False, "stopReason": new}),
+    "tool_response": (claude_response, "", lambda new: {"hookSpecificOutput": {
         "hookEventName": "PostToolUse", "updatedToolOutput": new}}),
 }
+# what an event tells, by the names of Claude Code and Codex, and of Copilot CLI
+EVENT_NAMES = ("tool_name toolName", "tool_input toolArgs", "tool_response toolResult", "session_id sessionId")
 
 
-def hook(data: bytes, store: Any, settings: Settings) -> tuple[str, str]:
-    """(what to print, why not) for one hook call; where nothing is printed the host keeps its own result.
+def hook(data: bytes, store: Any, settings: Settings) -> str:
+    """What to print for one hook call of Claude Code (PostToolUse), Codex or Copilot CLI; "": their result stays.
 
-    Claude Code (PostToolUse), Codex and Copilot CLI are told apart by the form of the input.
+    Raises whatever an input that is none of theirs, or has no text to shorten, leads to.
     """
-    event = json.loads(data) if len(data) <= PAYLOAD_MAX else None
-    if not isinstance(event, dict) or "cursor_version" in event or os.environ.get("CURSOR_VERSION"):
-        return "", "not an object, too large, or from Cursor, which takes no replacement"
-    host = "copilot" if "toolResult" in event else "codex" if "turn_id" in event else "claude"
-    response = _get(event, "tool_response", "toolResult")
-    known = host == "copilot" or event.get("hook_event_name") == "PostToolUse"
-    if not known or response is None or _get(response, "isImage"):
-        return "", "an unknown host or event, or an image"
-    tool, args = str(_get(event, "tool_name", "toolName") or ""), parsed(_get(event, "tool_input", "toolArgs"))
-    if canonical(tool, None)[0] in ("edit", "write"):
-        return "", ""
-    read = host == "claude" and tool == "Read"  # Claude Code counts the view's own lines in front of them
-    # Codex does not tell its hook the exit status, and a replacement loses the line that did
-    note = "; numbers before │ are the file's]" if read else "; exit status not known]" if host == "codex" else "]"
-    lens = Lens("auto", store, settings, gutter=read, footer=lambda seen: default_footer(seen)[:-1] + note)
-    agent, path = str(event.get("agent_id") or ""), str(event.get("transcript_path") or "")
-    if agent:  # a sub-agent knows what stands in its own file
-        path = os.path.join(os.path.splitext(path)[0], "subagents", f"agent-{agent}.jsonl")
-    lens.session_id = str(_get(event, "session_id", "sessionId") or "") + (agent and "/" + agent)
+    event = json.loads(data) if len(data) <= PAYLOAD_MAX else {}
+    host = next(key for key in HOSTS if key in event)
+    tool, args, response, session = (_get(event, *names.split()) for names in EVENT_NAMES)
+    foreign = event.get("hook_event_name", "PostToolUse") != "PostToolUse" or _get(response, "isImage")
+    if foreign or "cursor_version" in event or os.environ.get("CURSOR_VERSION"):
+        raise JevlensError("hook: another event, an image, or from Cursor, which takes no replacement")
+    rewrite, note, reply = HOSTS[host]
+    read = host == "tool_response" and tool == "Read"  # Claude Code counts the view's own lines in front of them
+    note = "; numbers before │ are the file's" if read else note
+    lens = Lens("auto", store, settings, gutter=read, footer=lambda seen: f"{default_footer(seen)[:-1]}{note}]")
+    agent, path = (str(event.get(key) or "") for key in ("agent_id", "transcript_path"))
+    # a sub-agent knows what stands in its own file
+    path = os.path.join(os.path.splitext(path)[0], "subagents", f"agent-{agent}.jsonl") if agent else path
+    lens.session_id = str(session or "") + (agent and "/" + agent)
     lens.call_id = str(event.get("tool_use_id") or "")
-    fold, whole = read_transcript(lens, path, agent)
+    fold, whole = read_transcript(lens, path)
     lens.session = fold.session
     if whole:  # the journal has what the transcript does not tell
         lens.resume(fold.calls)
@@ -2156,55 +2157,52 @@ def hook(data: bytes, store: Any, settings: Settings) -> tuple[str, str]:
 
     def change(text: str) -> str:
         """The text to send."""
-        seen.append(lens.see(text, tool, args, fold.task, fold.latest, fold.said))
+        seen.append(lens.see(text, tool, parsed(args), fold.task, fold.latest, fold.said))
         return seen[-1].text
 
-    rewrite, reply = HOSTS[host]
     told = reply(rewrite(response, change))
-    return json.dumps(told) if any(each.view != "full" for each in seen) else "", "" if seen else "no text"
+    if not seen:
+        raise JevlensError("hook: no text in the result")
+    return json.dumps(told) if any(each.view != "full" for each in seen) else ""
 
 
 def cmd_hook(args: Any) -> str:
-    """Answer a coding agent's hook: JSON on standard input; exits 0, and prints nothing when nothing changes."""
+    """Answer a coding agent's hook: JSON on standard input; exits 0, and prints nothing when nothing changes.
+
+    --print-config: print the settings to paste into claude, codex or copilot
+    """
     if args.print_config:
         return json.dumps(host_config(args.print_config), indent=2)
-    settings = Settings.load(os.environ)
-    store = _own_store(settings)
+    own = _own_lens()
     try:
-        text, why = hook(PAYLOAD or sys.stdin.buffer.read(), store, settings)
+        return hook(PAYLOAD or sys.stdin.buffer.read(), own.store, own.settings)
     except Exception as error:  # a hook that fails costs the agent its result in some hosts
-        text, why = "", f"fault: {type(error).__name__}"
-    with contextlib.suppress(OSError):  # the log is a service
-        if why:
-            store.log({"event": "hook", "reason": why})
-    return text
+        why = str(error) if isinstance(error, JevlensError) else f"fault: {type(error).__name__}"
+        own._log({"event": "hook", "reason": why})
+    return ""
 
 
 def host_config(host: str) -> Json:
     """The settings to paste for a host, with this interpreter and this file."""
-    words = [sys.executable, "-E", "-s", os.path.abspath(__file__)]
-    line = " ".join(map(shlex.quote, words))
-    entry: Json = {"type": "command", "command": line + " hook", "timeout": 15}
-    exact = {**entry, "command": words[0], "args": [*words[1:], "hook"]}
-    lens = {"mcpServers": {"lens": {"command": words[0], "args": [*words[1:], "mcp"], "alwaysLoad": True}}}
-    print(f"jevlens: for recall, where the host keeps its MCP servers: {json.dumps(lens)}", file=sys.stderr)
+    file = os.path.abspath(__file__)
+    line = shlex.join([sys.executable, "-E", "-s", file])
+    server = {"command": sys.executable, "args": ["-E", "-s", file, "mcp"], "alwaysLoad": True}
+    print("jevlens: for recall, an MCP server:", json.dumps({"mcpServers": {"lens": server}}), file=sys.stderr)
+    entry = {"type": "command", "command": line + " hook", "timeout": 15}
     rows: dict[str, Json] = {
-        "claude": {"hooks": {"PostToolUse": [{"matcher": CLAUDE_MATCHER, "hooks": [exact]}]},
+        "claude": {"hooks": {"PostToolUse": [{"matcher": CLAUDE_MATCHER, "hooks": [entry]}]},
                    "bashOutputMaxChars": 128_000, "statusLine": {"type": "command", "command": line + " statusline"}},
         "codex": {"hooks": {"PostToolUse": [{"matcher": "*", "hooks": [entry]}]}},
         "copilot": {"version": 1, "hooks": {"postToolUse": [
-            {"type": "command", "bash": line + " hook", "timeoutSec": 15}]}},
-    }
+            {"type": "command", "bash": line + " hook", "timeoutSec": 15}]}}}
     return rows[host]
 
 
-def mcp_call(lens: Lens, name: str, args: Mapping[str, Any]) -> Json:
+def mcp_call(lens: Lens, name: str, args: Any) -> Json:
     """The result of tools/call; a bad id, range or pattern is a result too, so that the model reads why."""
-    given = {key: str(args[key]) for key in RECALL_ARGS if args.get(key) not in (None, "")}
-    failed = False
+    given, failed = [str(_get(args, key) or "") for key in RECALL_ARGS], False
     try:
-        text = lens.recall(given.pop("id", ""), **given) if name == "recall" else json.dumps(
-            log_stats(lens.store.events()))
+        text = lens.recall(*given) if name == "recall" else json.dumps(log_stats(lens.store.events()))
     except Exception as error:
         text, failed = str(error), True
     return {"content": [{"type": "text", "text": text}], "isError": failed}
@@ -2213,24 +2211,21 @@ def mcp_call(lens: Lens, name: str, args: Mapping[str, Any]) -> Json:
 def mcp_reply(lens: Lens, method: str, params: Any) -> Json:
     """The `result` or the `error` of one request. Both eras: with `initialize`, and without."""
     asked, name, args, meta = (_get(params, key) for key in ("protocolVersion", "name", "arguments", "_meta"))
-    version = _get(meta, MCP_META + "protocolVersion")
-    if version not in (None, MCP_VERSIONS[0]):
-        data = {"supported": MCP_VERSIONS[:1], "requested": version}
-        return {"error": {"code": -32022, "message": "protocol version", "data": data}}
+    version, call = _get(meta, MCP_META + "protocolVersion"), method == "tools/call"
     able, info = {"tools": {}}, {"name": "jevlens", "version": __version__}  # type: Any, Any
     asked = asked if asked in MCP_VERSIONS[1:] else MCP_VERSIONS[1]
     rows: dict[str, Json] = {
-        "initialize": {"protocolVersion": asked, "capabilities": able, "serverInfo": info},
-        "server/discover": {"supportedVersions": MCP_VERSIONS, "capabilities": able},
-        "ping": {},
-        "tools/list": {"tools": MCP_TOOLS},
-    }
-    call = method == "tools/call"
+        "initialize": {"protocolVersion": asked, "capabilities": able, "serverInfo": info}, "ping": {},
+        "server/discover": {"supportedVersions": MCP_VERSIONS, "capabilities": able, **MCP_CACHED},
+        "tools/list": {"tools": MCP_TOOLS, **MCP_CACHED}}
+    if version not in (None, MCP_VERSIONS[0]):
+        data = {"supported": MCP_VERSIONS[:1], "requested": version}
+        return {"error": {"code": -32022, "message": "protocol version", "data": data}}
     if name not in ("recall", "stats") if call else method not in rows:
         return {"error": {"code": -32602 if call else -32601, "message": f"unknown {name if call else method}"}}
-    result = mcp_call(lens, name, args if isinstance(args, dict) else {}) if call else rows[method]
+    result = mcp_call(lens, name, args) if call else rows[method]
     if version or method == "server/discover":
-        result.update({} if call else MCP_CACHED, resultType="complete", _meta={MCP_META + "serverInfo": info})
+        result.update(resultType="complete", _meta={MCP_META + "serverInfo": info})
     return {"result": result}
 
 
@@ -2240,26 +2235,25 @@ def mcp_answer(lens: Lens, line: bytes) -> Json | None:
     with contextlib.suppress(ValueError, RecursionError):
         request = json.loads(line)
     id, method, params = (_get(request, key) for key in ("id", "method", "params"))
-    if not isinstance(request, dict):
-        reply = {"error": {"code": -32600 if request else -32700, "message": "want one JSON object a line"}}
-    elif not method or id is None:
+    if isinstance(request, dict) and (id is None or not method):
         return None  # a notification, or an answer to nothing that we asked
-    else:
-        reply = mcp_reply(lens, str(method), params)
+    bad = {"error": {"code": -32600 if request else -32700, "message": "want one JSON object a line"}}
+    reply = mcp_reply(lens, str(method), params) if isinstance(request, dict) else bad
     return {"jsonrpc": "2.0", "id": id, **reply}
 
 
 def mcp_serve(lens: Lens, lines: Iterable[bytes], write: Callable[[str], object]) -> None:
-    """Answer JSON-RPC messages, one a line, until the input ends; a call of a tool does not hold up what follows."""
+    """Answer JSON-RPC messages, one a line, until the input ends; a call of a tool does not hold up what follows.
+
+    `write` gets a whole line at once, from several threads.
+    """
     from concurrent.futures import ThreadPoolExecutor
-    lock = threading.Lock()
 
     def answer(line: bytes) -> None:
         """Write the answer to one line."""
         reply = mcp_answer(lens, line)
         if reply is not None:
-            with lock:
-                write(json.dumps(reply) + "\n")
+            write(json.dumps(reply) + "\n")
 
     with ThreadPoolExecutor(MCP_WORKERS) as pool:
         for line in filter(bytes.strip, lines):
@@ -2268,43 +2262,33 @@ def mcp_serve(lens: Lens, lines: Iterable[bytes], write: Callable[[str], object]
 
 def cmd_mcp(args: Any) -> None:
     """Serve recall and stats to an agent: MCP over standard input and output."""
-    mcp_serve(Lens("local", _own_store(_settings())), sys.stdin.buffer, write_text)
+    mcp_serve(_own_lens(), sys.stdin.buffer, write_text)
 
 
 def cmd_filter(args: Any) -> None:
-    """Shorten a pipe: cmd 2>&1 | jevlens.py filter.
+    """Shorten a pipe: cmd 2>&1 | jevlens.py filter --command cmd.
 
     The pipe's exit status is then not cmd's (set -o pipefail keeps it), and a cd in cmd is lost.
     """
-    settings, text = _settings(), read_text("-")
-    lens = Lens("auto", _own_store(settings), settings, footer=_shell_footer)
-    seen = lens.see(text, "bash", {"command": args.command}, args.task or "")
-    write_text(seen.text if seen.text is text else seen.text + "\n")
+    _show(_own_lens("auto"), read_text("-"), "bash", {"command": args.command}, args.task)
 
 
-def cmd_statusline(args: Any) -> None:
+def cmd_statusline(args: Any) -> str:
     """Print one line for Claude Code's status line: what was kept out of its session, or of all."""
-    session = _get(parsed(read_text("-")), "session_id")
-    rows = read_jsonl(os.path.join(_own_store(_settings()).path, "log.jsonl"), SESSION_TAIL)
-    total = log_stats(row for row in rows if not session or str(row.get("session")).split("/")[0] == session)
-    print(f"jevlens kept out {total['share']:.0%}: {total['shortened']} of {total['considered']} results shortened, "
-          f"{total['recalls']} recalls")
+    session, rows = _get(parsed(read_text("-")), "session_id"), _own_lens().store.events(SESSION_TAIL)
+    rows = [row for row in rows if not session or str(row.get("session")).split("/")[0] == session]
+    return "jevlens kept out {share:.0%}: {shortened} of {considered} results shortened, {recalls} recalls".format_map(
+        log_stats(rows))
 
 
 # ---------------------------------------------------------------- command line
 
-_GONE, _OFF = "\x1b[31m", "\x1b[0m"  # colours of `diff` on a terminal
-_PAGE = """<!doctype html><meta charset="utf-8"><title>jevlens {id}</title><style>
-:root{{color-scheme:light dark;--gone:#fbe3e4;--note:#666}}
-@media(prefers-color-scheme:dark){{:root{{--gone:#472226;--note:#aaa}}}}
-body{{font:14px/1.45 ui-monospace,monospace;margin:2rem auto;max-width:110ch;padding:0 1rem}}h1{{font-size:1rem}}
-pre{{white-space:pre-wrap;overflow-wrap:anywhere}}.gone{{background:var(--gone)}}i{{color:var(--note);user-select:none}}
-</style><h1>{head}</h1><p>Marked lines were not sent to the model; the complete output is stored.</p><pre>
-{rows}</pre>"""
-
-
-def _own_store(settings: Settings) -> DirectoryStore:
-    return DirectoryStore(data_dir(settings), settings.keep_days)
+# how `diff` shows a line that (the model did not get, it got)
+DIFF = {"plain": ("- {}", "  {}"), "terminal": ("\x1b[31m- {}\x1b[0m", "  {}"),
+        "page": ('<li class="gone">{}', "<li>{}")}
+PAGE = """<!doctype html><meta charset="utf-8"><title>jevlens</title><style>:root{{color-scheme:light dark}}
+body{{font:14px/1.45 ui-monospace,monospace}}li{{white-space:pre-wrap;overflow-wrap:anywhere}}.gone{{background:#f003}}
+</style><h1>{}</h1><p>Marked lines were not sent to the model; the complete output is stored.</p><ol>{}</ol>"""
 
 
 def _settings() -> Settings:
@@ -2312,9 +2296,12 @@ def _settings() -> Settings:
 
 
 def _own_lens(judge: str = "local", **changes: Any) -> Lens:
-    """A Lens over the user's own store, with the settings of the environment but for these changes."""
+    """A Lens over the user's own store, with the settings of the environment but for these changes.
+
+    It remembers nothing: the streams of a command go different ways.
+    """
     settings = replace(_settings(), **changes)
-    return Lens(judge, _own_store(settings), settings, footer=_shell_footer)
+    return Lens(judge, DirectoryStore(data_dir(settings), settings.keep_days), settings, False, footer=_shell_footer)
 
 
 def _shell_footer(seen: Seen) -> str:
@@ -2324,7 +2311,7 @@ def _shell_footer(seen: Seen) -> str:
 
 
 def write_text(text: str, stream: Any = None) -> None:
-    """Write a text as the bytes it came from, without newline translation."""
+    """Write a text as the bytes it came from, without newline translation, in one piece."""
     out = (stream or sys.stdout).buffer
     try:
         data = text.encode("utf-8", "surrogateescape")
@@ -2349,108 +2336,101 @@ def read_text(path: str) -> str:
     return data.decode("utf-8", "surrogateescape")
 
 
-def _tell(seen: Seen, command: str) -> None:
-    """Say on stderr when something failed and the output is whole for that reason."""
+def _show(lens: Lens, text: str, tool: str, call: Json, task: str, failed: bool = False, stream: Any = None) -> None:
+    """Write the view of an output; say on stderr when something failed and it is whole for that reason."""
+    seen = lens.see(text, tool, call, task, is_error=failed)
     if seen.reason.startswith(("fault: ", "judge: ")):
-        print(f"jevlens: {command}: sent whole: {seen.reason}", file=sys.stderr)
+        print(f"jevlens: sent whole: {seen.reason}", file=sys.stderr)
+    write_text(seen.text + ("" if seen.text is text else "\n"), stream)
 
 
-def cmd_see(args: Any) -> str:
-    """Print a view of a file, or of standard input (-)."""
-    text = read_text(args.file)
-    tool = canonical(args.tool or ("bash" if args.command or args.file == "-" else "read"), None)[0]
-    call = {"command": args.command} if tool == "bash" else {"path": "" if args.file == "-" else args.file}
-    seen = _own_lens(args.judge, code_policy="outline").see(text, tool, call, args.task)  # a person asked for a view
-    _tell(seen, "see")
-    return json.dumps({**seen._asdict(), "kept": _spans(seen.kept)}) if args.json else seen.text
+def cmd_see(args: Any) -> None:
+    """Print a view of a file, or of standard input (-).
+
+    --task: what the output is for, in words: names in it stay in the view
+    --tool: read, bash, grep, … (default: read for a file); --command: the shell command that made the output
+    --judge: auto, local or jev
+    """
+    text, path = read_text(args.file), "" if args.file == "-" else args.file
+    tool = canonical(args.tool or ("bash" if args.command or not path else "read"), None)[0]
+    lens = _own_lens(args.judge, code_policy="outline")  # a person asked for a view
+    _show(lens, text, tool, {"command": args.command} if tool == "bash" else {"path": path}, args.task)
 
 
 def cmd_run(args: Any) -> int:
-    """Run a command, print views of its output, keep its exit status."""
+    """Run a command, print views of its output, keep its exit status; see `see` for the options."""
     import signal
     import subprocess
-    command = args.words[1:] if args.words[:1] == ["--"] else args.words
-    if not command:
-        print("jevlens: run: no command: write `jevlens.py run -- CMD…`", file=sys.stderr)
-        return 2
+    command = args.words[1:] if args.words[0] == "--" else args.words
     lens = _own_lens(args.judge)  # before the command runs: a mistake here must not cost its output
     before = signal.getsignal(signal.SIGINT)
     # Ctrl-C is the command's, we wait for what it still says; a handler, unlike SIG_IGN, is not inherited by it
     signal.signal(signal.SIGINT, before if before is signal.SIG_IGN else lambda *_: None)
     try:
-        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        outputs = child.communicate()
+        done = subprocess.run(command, capture_output=True)
     except OSError as error:
         print(f"jevlens: run: {command[0]}: {error.strerror}", file=sys.stderr)
         return 127 if isinstance(error, FileNotFoundError) else 126
     finally:
         signal.signal(signal.SIGINT, before)
-    for data, stream in zip(outputs, (sys.stdout, sys.stderr)):
-        text = data.decode("utf-8", "surrogateescape")
-        seen = lens.see(text, "bash", {"command": shlex.join(command)}, args.task, is_error=bool(child.returncode))
-        _tell(seen, "run")
-        write_text(seen.text + ("" if seen.text is text else "\n"), stream)
-        lens.forget()  # the streams go different ways
-    return 128 - child.returncode if child.returncode < 0 else child.returncode
+    for data, stream in ((done.stdout, sys.stdout), (done.stderr, sys.stderr)):
+        text, call = data.decode("utf-8", "surrogateescape"), {"command": shlex.join(command)}
+        _show(lens, text, "bash", call, args.task, done.returncode != 0, stream)
+    return 128 - done.returncode if done.returncode < 0 else done.returncode
 
 
-def cmd_recall(args: Any) -> str | None:
-    """Print stored text: all, or what is asked for."""
+def cmd_recall(args: Any) -> str:
+    """Print stored text: all, or what is asked for; --raw: the original bytes, whole.
+
+    --lines: 40-90, 40, 40-, -90, or several with commas; --pattern: a text, or /regex/ (any case; 2 lines around)
+    --block: a function, class, section … by name; --cursor: the next page, as a page names it
+    """
     if args.raw:  # not a byte more
         write_text(_own_lens().original(args.id))
-        return None
+        return ""
     return _own_lens().recall(args.id, args.lines, args.pattern, args.block, args.cursor)
 
 
 def _spans(kept: Sequence[int]) -> str:
     """1-based line numbers as `1-3,7`."""
-    found: list[list[int]] = []
-    for line in kept:
-        if not found or line != found[-1][1] + 1:
-            found.append([line, line])
-        found[-1][1] = line
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in found)
+    groups = itertools.groupby(enumerate(kept), lambda pair: pair[1] - pair[0])  # the same within a run
+    runs = [[line for _, line in group] for _, group in groups]
+    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 
-def _columns(rows: Iterable[Mapping[str, Any]], keys: str) -> str:
-    """The named keys of each row in columns; what a terminal would obey is shown as `?`."""
-    table = [["".join(sign if sign.isprintable() else "?" for sign in str(row.get(key, ""))) for key in keys.split()]
-             for row in rows]
-    widths = [max(map(len, column)) for column in zip(*table)]
-    lines = ["  ".join(map(str.ljust, cells, widths)).rstrip() for cells in table]
-    return "\n".join(lines or ["nothing yet"])
+def _listing(args: Any, data: Any, keys: str) -> str:
+    """Rows as JSON, or these keys of them in columns; what a terminal would obey is shown as `?`."""
+    if args.json:
+        return json.dumps(data)
+    names = keys.split()
+    table = [names, *([row.get(name, "") for name in names] for row in data)]
+    lines = ["  ".join(f"{cell!s:12}" for cell in cells).rstrip() for cells in table]
+    return "\n".join("".join(sign if sign.isprintable() else "?" for sign in line) for line in lines)
 
 
 def cmd_list(args: Any) -> str:
     """List what is stored, the oldest first."""
-    store, rows = _own_store(_settings()), []
-    for record in filter(None, map(store.get, store.ids())):
-        row = {key: record.get(key) for key in ("id", "at", "tool", "view", "session")}
-        at = row["at"] if isinstance(row["at"], (int, float)) and 0 < row["at"] < 1e11 else 0  # none, or no time
-        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(at)) if at else ""
-        rows.append({**row, "when": when, "tokens": tokens(unpack(record))})
-    return json.dumps(rows) if args.json else _columns(rows, "id when tokens view tool")
-
-
-def _decisions(store: DirectoryStore) -> list[dict[str, Any]]:
-    return [event for event in store.events() if event.get("event") == "see"]
+    store, keys = _own_lens().store, ("id", "at", "tool", "view", "session")
+    rows = [{**{key: record.get(key) for key in keys}, "tokens": tokens(unpack(record))}
+            for record in map(store.get, store.ids()) if record]
+    return _listing(args, rows, "id tokens view tool at")
 
 
 def cmd_decisions(args: Any) -> str:
     """Say what was decided for each large result."""
-    rows = _decisions(_own_store(_settings()))
-    return json.dumps(rows) if args.json else _columns(rows, "view before after shape reason id")
+    rows = [event for event in _own_lens().store.events() if event.get("event") == "see"]
+    return _listing(args, rows, "view before after shape reason id")
 
 
 def cmd_stats(args: Any) -> str:
     """Say what was kept out, in sum."""
-    total = log_stats(_own_store(_settings()).events())
+    total = log_stats(_own_lens().store.events())
     text = ("{shortened} of {considered} large results shortened, {saved:,} tokens kept out ({share:.0%} of them), "
             "{recalls} recalls, Jev asked {asked} times for ${cost:.4f}")
     return json.dumps(total) if args.json else text.format_map(total)
 
 
-def log_stats(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def log_stats(events: Iterable[Mapping[str, Any]]) -> Json:
     """Sums over log events: considered, shortened, saved, share, recalls; asked and cost of Jev."""
     rows = list(events)
     sees, recalls, asks = ([row for row in rows if row.get("event") == name] for name in ("see", "recall", "ask"))
@@ -2460,132 +2440,101 @@ def log_stats(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
             "asked": len(asks), "cost": round(sum(float(row.get("cost", 0)) for row in asks), 9)}
 
 
-def cmd_diff(args: Any) -> str | None:
-    """Print the original with what the model did not get marked."""
-    store = _own_store(_settings())
-    rows = [row for row in _decisions(store) if row.get("id") and args.id in (None, row["id"])]
-    row = rows[-1] if rows else {}
-    record = store.get(str(row.get("id")))
+def cmd_diff(args: Any) -> str:
+    """Print the original with what the model did not get marked; without ID the last one that was shortened.
+
+    --sent: what was sent instead; --html FILE: write one self-contained page
+    """
+    import html
+    store = _own_lens().store
+    rows = [row for row in store.events() if "kept_lines" in row and row["id"] and args.id in (None, row["id"])]
+    record = store.get(rows[-1]["id"]) if rows else None
     if record is None:
         raise JevlensError(f"diff: {args.id or 'no shortened output'}: not in the log of this store")
-    doc = read_record(record)
+    doc, row = read_record(record), rows[-1]
     sent = {line - 1 for low, high in ranges(row["kept_lines"] or "0") for line in range(low, high + 1) if line}
     saved = 1 - row["after"] / max(1, row["before"])
     head = f"{row['view']} · {row['after']:,} of {row['before']:,} tokens (−{saved:.0%}) · {row['id']}"
-    if args.html:
-        import html
-        spans = "\n".join(f'<span class="{"" if n in sent else "gone"}"><i>{n + 1:>6} </i>{html.escape(line)}</span>'
-                          for n, line in enumerate(doc.lines))
-        page = _PAGE.format(id=row["id"], head=html.escape(head), rows=spans)
-        write_private(args.html, page.encode("utf-8", "replace"))
-        print(f"jevlens: wrote {args.html}", file=sys.stderr)
-        return None
     if args.sent:
-        return f"{head}\n{views.render(doc, views.View(str(row['view']), tuple(sorted(sent)))).text}\n"
-    on, off = (_GONE, _OFF) if sys.stdout.isatty() and not os.environ.get("NO_COLOR") else ("", "")
-    lines = (f"  {line}" if n in sent else f"{on}- {line}{off}" for n, line in enumerate(doc.lines))
-    return "\n".join([head, *lines]) + "\n"
+        return f"{head}\n{views.render(doc, views.View(row['view'], tuple(sorted(sent)))).text}"
+    colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    forms = DIFF["page" if args.html else "terminal" if colour else "plain"]
+    lines = [forms[at in sent].format(html.escape(line) if args.html else line) for at, line in enumerate(doc.lines)]
+    if not args.html:
+        return "\n".join([head, *lines])
+    write_private(args.html, PAGE.format(html.escape(head), "\n".join(lines)).encode("utf-8", "replace"))
+    print(f"jevlens: wrote {args.html}", file=sys.stderr)
+    return ""
+
+
+JSON_STRING = r'"(?:[^"\\]|\\.)*"'
 
 
 def _history() -> Any:
     """history.py, which only the commands that read conversations need."""
     import importlib
-    try:
-        return importlib.import_module((__package__ + "." if __package__ else "") + "history")
-    except ImportError:
-        raise JevlensError("history.py is not beside jevlens.py: this command needs it") from None
+    return importlib.import_module(views.__name__.replace("views_regex", "history"))
 
 
-def plain_ask(client: SystemOne, mask: bool = True) -> Callable[[Any, Any, float], dict[str, Any]]:
+def plain_ask(client: Any, mask: bool = True) -> Callable[[Any, Any, float], Any]:
     """`client.ask` in the form that history.py takes: an answer is a probability, or (choice, probabilities)."""
-    def _ask(state: Any, questions: Any, timeout: float) -> dict[str, Any]:
-        got: Any = client.ask(_masked_in(state) if mask else state, questions, timeout)
-        for id, each in got.items():
+    def _ask(state: Any, questions: Any, timeout: float) -> Any:
+        got = client.ask(_masked_in(state) if mask else state, questions, timeout)
+        for id, each in got.items():  # in place: it has `input_tokens` and `cost`, too
             got[id] = each.noul if each.choice is None else (each.choice, each.probabilities)
-        plain: dict[str, Any] = got  # with its `input_tokens` and `cost`
-        return plain
+        return got
     return _ask
 
 
-def _masked_in(value: Any) -> Any:
-    """A state with every string in it masked."""
-    if isinstance(value, dict):
-        return {key: _masked_in(each) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_masked_in(each) for each in value]
-    return masked(value) if isinstance(value, str) else value
+def _masked_in(state: Any) -> Any:
+    """A state of JSON with every string in it masked."""
+    return json.loads(re.sub(JSON_STRING, lambda found: json.dumps(masked(json.loads(found[0]))), json.dumps(state)))
 
 
 def cmd_evidence(args: Any) -> str:
-    """Print the quotations of a recorded session that fit a query, as a model would get them; one line a session."""
+    """Print the quotations of a recorded session that fit a query, as a model would get them; one line a session.
+
+    --query: the prompt that the quotations are for; --bytes: of the view, at most (default: 8192)
+    """
     history = _history()
     found = [history.extract(session.entries, args.query, max_view_bytes=args.bytes).text
              for session in history.read_session(args.session)]
     if not any(found):
         raise JevlensError(f"evidence: no user or assistant text, or none within {args.bytes} bytes")
-    return "\n".join(found) + "\n"
+    return "\n".join(found)
 
 
 def cmd_distil(args: Any) -> str:
-    """Say what leaving finished work out of a recorded session would save and cost; the session is not changed."""
-    history, settings, rows, ask = _history(), _settings(), [], None
-    if args.judge != "local" and not args.dry_run:
-        client = SystemOne(model=settings.model, key_file=key_path(settings, os.environ))
-        ask = plain_ask(client, settings.redact) if client.key_source else None
-        if args.judge == "jev" and not ask:
-            raise JevlensError("no key: run `jevlens.py key`, or leave --judge jev out")
+    """Say what leaving finished work out of a recorded session would save and cost; the session is not changed.
+
+    --dry-run: ask nothing, by rule only
+    """
+    history, settings, rows = _history(), _settings(), []
+    judge = make_judge("local" if args.dry_run else "auto", settings)
+    ask = plain_ask(judge.client, settings.redact) if isinstance(judge, JevJudge) else None
     for session in history.read_session(args.session):
-        edits, record = history.distil(session.entries, ask, cold=args.cold)
+        edits, record = history.distil(session.entries, ask, cold=True)  # whether it pays is for the reader to say
         saved, anew = record.get("savedChars", 0) // 4, record.get("rewriteChars", 0) // 4
         calls = {name: int(history.break_even_factor(*prices, 1) * anew / saved) + 1 if saved else 0
                  for name, prices in history.PRICES.items()}
+        edited = "; ".join("{reason} {label}".format_map(result) for result in record.get("results", ()))
         rows.append({"session": session.id, "edits": edits, "record": record, "savedTokens": saved,
-                     "rewriteTokens": anew, "paysAfterCalls": calls})
-    return json.dumps(rows) if args.json else "".join(_distilled(row, args.cold) for row in rows)
+                     "rewriteTokens": anew, "paysAfterCalls": calls, "edited": edited})
+    return _listing(args, rows, "session savedTokens rewriteTokens paysAfterCalls edited")
 
 
-def _distilled(row: Mapping[str, Any], cold: bool) -> str:
-    """What `distil` tells a person of one session."""
-    told = ["{outcome:9} {beforeChars:>9,} -> {afterChars:>7,}  {reason:12} {label}".format_map(each)
-            for each in row["record"].get("results", ())]
-    calls = ", ".join(f"{count} ({name})" for name, count in row["paysAfterCalls"].items())
-    last = "nothing to leave out" + " that pays while the cache is warm" * (not cold)
-    if row["edits"]:
-        last = (f"{len(row['edits'])} edits keep {row['savedTokens']:,} tokens out of each later call; "
-                f"{row['rewriteTokens']:,} tokens are read anew once if the cache is warm, which pays after so many "
-                f"calls: {calls}")
-    return "\n".join([*told, f"{row['session']}: {last}\n"])
-
-
-# every argument of a command, with argparse's options
-ARGUMENTS: dict[str, dict[str, Any]] = {
-    **{name: {"action": "store_true", "help": text} for name, text in {
-        "--json": "print JSON", "--raw": "the original bytes, whole", "--sent": "what was sent instead",
-        "--dry-run": "ask nothing: by rule only", "--forget": "remove the stored key",
-        "--check": "ask one tiny question", "--cold": "the prompt cache is gone anyway: edits are free"}.items()},
-    **{f"--{name}": {"help": text} for name, text in RECALL_ARGS.items()},
-    "id": {"metavar": "ID"}, "id?": {"metavar": "ID", "nargs": "?"}, "file": {"metavar": "FILE"},
-    "session": {"metavar": "SESSION", "help": "a file that a coding agent recorded"},
-    "words": {"nargs": "...", "metavar": "-- CMD"},
-    "--task": {"default": "", "help": "what the output is for, in words: names in it stay in the view"},
-    "--judge": {"default": "auto", "help": "auto, local or jev (default: auto)"},
-    "--tool": {"help": "read, bash, grep, … (default: read for a file)"},
-    "--command": {"default": "", "help": "the shell command that made the output"},
-    "--html": {"metavar": "FILE", "help": "write one self-contained page"},
-    "--query": {"required": True, "help": "the prompt that the quotations are for"},
-    "--bytes": {"type": int, "default": 8_192, "help": "of the view, at most (default: 8192)"},
-    "--model": {"help": "`provider/id` or `provider` (default: JEV_LENS_MODEL)"},
-    "--print-config": {"choices": ("claude", "codex", "copilot"), "help": "print the settings to paste"},
-}
-# The arguments of each command. Command NAME is `cmd_NAME`, whose docstring is its help; it
-# returns a text to print, an exit status, or None.
+# The arguments of each command; NAME is `cmd_NAME`, whose docstring is its help. `=`: an option with a value, `?`: may
+# be left out.
 COMMANDS = {
-    "see": "file --task --tool --command --judge --json", "run": "--task --judge words",
-    "recall": "id --lines --pattern --block --cursor --raw", "key": "--model --check --forget", "list": "--json",
-    "decisions": "--json", "stats": "--json", "diff": "id? --sent --html", "evidence": "session --query --bytes",
-    "distil": "session --judge --json --dry-run --cold", "hook": "--print-config", "mcp": "",
-    "filter": "--command --task", "statusline": "",
-}
+    "see": "file --task= --tool= --command= --judge=", "run": "--task= --judge= words", "filter": "--task= --command=",
+    "recall": "id --lines= --pattern= --block= --cursor= --raw", "list": "--json", "decisions": "--json",
+    "stats": "--json", "diff": "id? --sent --html=", "key": "--model= --check --forget", "hook": "--print-config=",
+    "mcp": "", "statusline": "", "evidence": "session --query= --bytes=", "distil": "session --json --dry-run"}
+# what argparse has to know of an argument beyond that
+OPTIONS: dict[str, Json] = {
+    "words": {"nargs": "A...", "metavar": "-- CMD"}, "id?": {"nargs": "?"}, "--judge=": {"default": "auto"},
+    "--query=": {"required": True}, "--bytes=": {"type": int, "default": 8_192},
+    "--print-config=": {"choices": ("claude", "codex", "copilot")}}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -2597,9 +2546,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     rows = parser.add_subparsers(dest="name", metavar="COMMAND", required=True)
     for name, arguments in COMMANDS.items():
         text = globals()["cmd_" + name].__doc__
-        row = rows.add_parser(name, help=text, description=text)
-        for argument in arguments.split():
-            row.add_argument(argument.rstrip("?"), **ARGUMENTS[argument])
+        row = rows.add_parser(name, help=text.partition("\n")[0], description=text,
+                              formatter_class=argparse.RawDescriptionHelpFormatter)
+        for word in arguments.split():
+            usual = {"default": ""} if word[-1] == "=" else {"action": "store_true"} if word[0] == "-" else {}
+            row.add_argument(word.rstrip("=?"), **OPTIONS.get(word, usual))
     args = parser.parse_args(argv)
     if None in (sys.stdin, sys.stdout, sys.stderr):  # closed by who started us
         return 1
@@ -2610,7 +2561,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return found if isinstance(found, int) else 0
     except KeyboardInterrupt:
         return 130  # 128 + SIGINT, as shells say it
-    except (JevlensError, OSError, ValueError) as error:  # ValueError: a path that no system takes, or of history.py
+    except (JevlensError, OSError, ValueError, ImportError) as error:  # ValueError: a path that no system takes
         print(f"jevlens: {'' if isinstance(error, JevlensError) else args.name + ': '}{error}", file=sys.stderr)
         return 1
 

@@ -4354,7 +4354,7 @@ def copilot_event(text: str, **more: Any) -> Dict[str, Any]:
 def hooked(store: Any, event: Any) -> Any:
     """What the hook prints for an event, None for nothing."""
     data = event if isinstance(event, bytes) else json.dumps(event).encode()
-    text, _ = jevlens.hook(data, store, jevlens.Settings())
+    text = jevlens.hook(data, store, jevlens.Settings())
     return json.loads(text) if text else None
 
 
@@ -4469,7 +4469,7 @@ LEFT_ALONE: Dict[str, Any] = {
 
 @pytest.mark.parametrize("sentence", LEFT_ALONE)
 def test_hook_prints_nothing_for(sentence: str, store: Any) -> None:
-    with contextlib.suppress(KeyError):  # what has no text at all; `cmd_hook` logs it
+    with contextlib.suppress(KeyError, JevlensError):  # what has no text at all; `cmd_hook` logs it
         assert hooked(store, LEFT_ALONE[sentence]) is None
 
 
@@ -4650,7 +4650,7 @@ for n in range(int(sys.argv[3])):
     text = "\\n".join(f"worker {sys.argv[2]} step {n}.{k}: compiled module_{k * 7919 % 1000}" for k in range(200))
     event = {"hook_event_name": "PostToolUse", "session_id": "s", "tool_name": "Bash", "tool_use_id": f"t{n}",
              "tool_input": {"command": "make"}, "tool_response": {"stdout": text, "stderr": "", "interrupted": False}}
-    said = json.loads(jevlens.hook(json.dumps(event).encode(), store, jevlens.Settings())[0])
+    said = json.loads(jevlens.hook(json.dumps(event).encode(), store, jevlens.Settings()))
     view = said["hookSpecificOutput"]["updatedToolOutput"]["stdout"]
     id = view.partition('recall("')[2].partition('"')[0]
     print(json.dumps([id, text == jevlens.Lens("local", store).original(id)]))
@@ -5078,15 +5078,15 @@ COMMAND_LINES: dict[str, tuple[bytes | None, list[str], int, str | bytes]] = {
     "a binary file": (b"\x7fELF\0\0", ["see", "it"], 1, "jevlens: it: a binary file, nothing to view\n"),
     "an empty file": (b"", ["see", "it"], 0, b""),
     "a small file": (b"one\r\ntwo\n", ["see", "it"], 0, b"one\r\ntwo\n"),
-    "a file without a last newline": (b"one", ["see", "it"], 0, b"one\n"),
+    "a file without a last newline": (b"one", ["see", "it"], 0, b"one"),
     "bytes that are not UTF-8": (b"caf\xe9 \xff\xfe\n", ["see", "it"], 0, b"caf\xe9 \xff\xfe\n"),
     "a judge that is not there": (b"one", ["see", "it", "--judge", "nobody"], 1, "jevlens: judge 'nobody': use auto"),
     "a file whose name starts with a dash": (None, ["see", "--", "-it"], 1, "jevlens: -it: No such file"),
     "recall of an unknown id": (None, ["recall", "r00000000000"], 1, "jevlens: recall: nothing is stored for"),
     "raw recall of an unknown id": (None, ["recall", "x", "--raw"], 1, "jevlens: recall: nothing is stored for 'x'"),
-    "nothing in the list": (None, ["list"], 0, b"nothing yet\n"),
+    "nothing in the list": (None, ["list"], 0, b"id            tokens        view          tool          at\n"),
     "nothing in the list, for a program": (None, ["list", "--json"], 0, b"[]\n"),
-    "no decisions": (None, ["decisions"], 0, b"nothing yet\n"),
+    "no decisions": (None, ["decisions"], 0, b"view          before        after         shape         reason        id\n"),
     "no decisions, for a program": (None, ["decisions", "--json"], 0, b"[]\n"),
     "no numbers": (None, ["stats"], 0,
         b"0 of 0 large results shortened, 0 tokens kept out (0% of them), 0 recalls, Jev "
@@ -5097,7 +5097,7 @@ COMMAND_LINES: dict[str, tuple[bytes | None, list[str], int, str | bytes]] = {
     "an unknown command": (None, ["squash"], 2, "usage: jevlens"),
     "an unknown option": (None, ["see", "it", "--fast"], 2, "usage: jevlens"),
     "a missing argument": (None, ["see"], 2, "usage: jevlens see"),
-    "nothing to run": (None, ["run", "--"], 2, "jevlens: run: no command"),
+    "nothing to run": (None, ["run", "--"], 2, "usage: jevlens run"),
     "the version": (None, ["--version"], 0, f"{jevlens.__version__}\n".encode()),
 }
 
@@ -5267,7 +5267,7 @@ def test_list_survives_records_of_other_programs(shell: Shell, tmp_path: pathlib
     kept_record("e", tmp_path, tool="a\nb\x1b[2J")
     told = shell("list")
     assert (told.status, told.err) == (0, "")
-    assert len(told.out.decode().splitlines()) == 5 and b"\x1b" not in told.out
+    assert len(told.out.decode().splitlines()) == 6 and b"\x1b" not in told.out
     rows = json.loads(shell("list", "--json").out)
     assert [row["tokens"] for row in rows] == [1] * 5
 
@@ -5288,10 +5288,10 @@ def test_without_a_store_the_text_goes_out_whole(
         monkeypatch.setattr(jevlens, "write_private", disk_full)
     told = shell("see", "it.py")
     assert (told.status, told.out.decode()) == (0, MODULE)
-    assert told.err.startswith("jevlens: see: sent whole: fault: ")
+    assert told.err.startswith("jevlens: sent whole: fault: ")
     child = shell("run", "--", PYTHON, "-c", "print(open('it.py').read(), end='')")
     assert (child.status, child.out.decode()) == (0, MODULE)
-    assert child.err.startswith("jevlens: run: sent whole: fault: ")
+    assert child.err.startswith("jevlens: sent whole: fault: ")
     assert ("No space left on device" in child.err) == (where == "a full disk")
 
 
@@ -5313,19 +5313,18 @@ def test_see_run_and_the_listings_end_to_end(shell: Shell) -> None:
     stats = json.loads(shell("stats", "--json").out)
     assert (stats["considered"], stats["shortened"], stats["recalls"]) == (1, 1, 1)
     assert 0.4 < stats["share"] < 1
-    seen = json.loads(shell("see", "shop.py", "--json").out)
-    assert set(seen) >= {"text", "view", "kept", "total", "id", "kind", "shape", "reason", "tokens_before"}
 
 
 def test_diff_shows_what_the_model_did_not_get(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     pathlib.Path("shop.py").write_text(MODULE.replace("Step 3 of", "<b>&Step 3 of"))
-    view = json.loads(shell("see", "shop.py", "--task", "round prices in step_7", "--json").out)
+    assert shell("see", "shop.py", "--task", "round prices in step_7").status == 0
+    (view,) = json.loads(shell("decisions", "--json").out)
     plain = shell("diff").out.decode().split("\n")
-    assert plain[0].startswith(f"{view['view']} · {view['tokens_after']:,} of {view['tokens_before']:,} tokens (−")
+    assert plain[0].startswith(f"{view['view']} · {view['after']:,} of {view['before']:,} tokens (−")
     lines = pathlib.Path("shop.py").read_text().split("\n")
     assert [line[2:] for line in plain[1:-1]] == lines
     sent = [n for n, line in enumerate(plain[1:-1], 1) if not line.startswith("- ")]
-    assert jevlens._spans(sent) == view["kept"]
+    assert jevlens._spans(sent) == view["kept_lines"]
     assert "\x1b" not in "\n".join(plain)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
     assert b"\x1b[31m- " in shell("diff", view["id"]).out
@@ -5337,7 +5336,7 @@ def test_diff_shows_what_the_model_did_not_get(shell: Shell, monkeypatch: pytest
     page = pathlib.Path("page.html").read_text("utf-8")
     assert "&lt;b&gt;&amp;Step 3 of" in page and "<b>" not in page
     assert page.count('class="gone"') == len(lines) - len(sent)
-    assert "prefers-color-scheme" in page and view["id"] in page
+    assert "color-scheme:light dark" in page and view["id"] in page
     for outside in ("http:", "https:", "src=", "href=", "@import", "url(", "<script"):
         assert outside not in page
 
@@ -7576,20 +7575,15 @@ def test_the_command_says_what_it_would_leave_out(tmp_path, capsysbinary, monkey
     path = recorded(tmp_path / "s.jsonl")
     before = pathlib.Path(path).read_bytes()
     monkeypatch.setenv("JEV_LENS_DATA_DIR", str(tmp_path / "data"))
-    assert jevlens.main(["distil", path, "--dry-run", "--cold"]) == 0
+    assert jevlens.main(["distil", path, "--dry-run"]) == 0
     text = capsysbinary.readouterr().out.decode()
-    assert "superseded" in text or "repeated" in text
-    assert "s1: 1 edits keep 1," in text and "1,5" in text and "calls: " in text and "(anthropic)" in text
-    assert jevlens.main(["distil", path, "--dry-run", "--json", "--cold"]) == 0
+    assert ("superseded" in text or "repeated" in text) and "paysAfterCalls" in text and "anthropic" in text
+    assert jevlens.main(["distil", path, "--dry-run", "--json"]) == 0
     (row,) = json.loads(capsysbinary.readouterr().out)
     assert len(row["edits"]) == 1 and row["record"]["requests"] == 0 and row["savedTokens"] > 1000
+    assert row["rewriteTokens"] > 1000 and str(row["savedTokens"]) in text and str(row["rewriteTokens"]) in text
     assert row["paysAfterCalls"]["openai"] < row["paysAfterCalls"]["anthropic"]
-    assert jevlens.main(["distil", path, "--dry-run"]) == 0
-    assert capsysbinary.readouterr().out == b"s1: nothing to leave out that pays while the cache is warm\n"
     assert pathlib.Path(path).read_bytes() == before
-    monkeypatch.delenv("TYPESAFE_API_KEY", raising=False)
-    assert jevlens.main(["distil", path, "--judge", "jev"]) == 1
-    assert b"no key" in capsysbinary.readouterr().err
     (tmp_path / "odd.txt").write_text("no session")
     assert jevlens.main(["distil", str(tmp_path / "odd.txt")]) == 1
     assert b"no format of a recorded session" in capsysbinary.readouterr().err
