@@ -73,13 +73,12 @@ class JevlensError(Exception):
 def _setting(default: Any, env: str, low: float = 0.0, high: float = 1.0, words: tuple[str, ...] = ()) -> Any:
     """A field of Settings: its environment name, its bounds (numbers) or its allowed words."""
     def _value(raw: Any) -> Any:
-        if isinstance(default, bool):
-            return {"1": True, "0": False}[str(int(raw))]
         if isinstance(default, str):
             return words[words.index(raw)] if words else str(raw)
-        if not low <= float(raw) <= high:
+        number = type(default)(float(raw))
+        if not low <= number == float(raw) <= high:
             raise ValueError
-        return type(default)(float(raw))
+        return number
     return field(default=default, metadata={"env": "JEV_LENS_" + env, "value": _value})
 
 
@@ -87,7 +86,8 @@ def _setting(default: Any, env: str, low: float = 0.0, high: float = 1.0, words:
 class Settings:
     """Every setting of the lens with its default; names of the environment are JEV_LENS_ + the second word.
 
-    Probabilities lie in 0..1. `prompts` come only from a JEV_LENS_VARIANT file.
+    Probabilities lie in 0..1. A file that JEV_LENS_VARIANT names may give the fields another value (`config`), and is
+    the only place that `prompts` come from.
     """
 
     presend: bool = _setting(True, "PRESEND")
@@ -114,35 +114,27 @@ class Settings:
     keep_days: float = _setting(90.0, "KEEP_DAYS", 0, 36_500)
     data_dir: str = _setting("", "DATA_DIR")
     exclude: str = _setting("", "EXCLUDE")  # tool names and path globs, comma-separated: never shortened
-    variant: str = _setting("", "VARIANT")
     prompts: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def load(cls, environ: Mapping[str, str], warn: Callable[[str], object] = lambda line: None) -> "Settings":
         """Settings from an environment; what is not a value of its setting stays at the default and is reported."""
-        values = _valid({item.name: environ.get(item.metadata.get("env", "")) or None for item in fields(cls)}, warn)
-        if values.get("variant"):
+        values, config = {}, {}  # type: dict[str, Any], dict[str, Any]
+        if environ.get("JEV_LENS_VARIANT"):
             try:
-                with open(values["variant"], encoding="utf-8") as file:
+                with open(environ["JEV_LENS_VARIANT"], encoding="utf-8") as file:
                     data = json.load(file)
                 data = data.get("variant", data)
-                values.update(_valid(dict(data.get("config", {})), warn))
-                values["prompts"] = dict(data.get("prompts", {}))
+                config, values = {**data.get("config", {})}, {"prompts": dict(data.get("prompts", {}))}
             except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
                 warn(f"jevlens: JEV_LENS_VARIANT: ignored, {type(error).__name__}")
-        return cls(**values)
-
-
-def _valid(raw: Mapping[str, Any], warn: Callable[[str], object]) -> dict[str, Any]:
-    """The raw values by field name that are of their setting's type and within its bounds; the others are reported."""
-    values: dict[str, Any] = {}
-    for item in fields(Settings):
-        if item.metadata and raw.get(item.name) is not None:
+        for item in fields(cls)[:-1]:
             try:
-                values[item.name] = item.metadata["value"](raw[item.name])
-            except (KeyError, TypeError, ValueError):
+                raw = config.get(item.name, environ.get(item.metadata["env"]) or item.default)
+                values[item.name] = item.metadata["value"](raw)
+            except (TypeError, ValueError, OverflowError):
                 warn(f"jevlens: {item.metadata['env']}: not a value of this setting, using {item.default!r}")
-    return values
+        return cls(**values)
 
 
 def tokens(text: str) -> int:
@@ -152,7 +144,8 @@ def tokens(text: str) -> int:
 
 # ---------------------------------------------------------------- cases: tools, arguments, what is known
 
-# Names that the known hosts give to the six canonical tools, compared in lower case.
+# Names that the known hosts give to the canonical tools, compared in lower case, and to their arguments: the first that
+# is given counts.
 TOOL_NAMES = {
     "bash": "bash shell exec_command execute_bash run_shell_command run_command terminal local_shell run_in_terminal "
             "powershell execute_command shell_command bash_command",
@@ -161,19 +154,16 @@ TOOL_NAMES = {
     "find": "find glob find_files glob_search file_search search_file find_file",
     "ls": "ls list list_dir list_directory list_files",
     "edit": "edit multiedit apply_patch str_replace replace edit_file search_replace notebookedit insert patch",
-    "write": "write create create_file write_file write_to_file",
-}
-# one tool for all; its argument `command` says what
-EDITORS = ("str_replace_editor", "str_replace_based_edit_tool", "file_editor", "editor")
-# Names that they give to the canonical arguments; the first that is given counts.
+    "editor": "str_replace_editor str_replace_based_edit_tool file_editor editor",  # its argument `command` says what
+    "write": "write create create_file write_file write_to_file"}
 ARG_NAMES = {
     "path": "path file_path filePath filename file target_file relative_workspace_path absolute_path AbsolutePath "
             "dir_path",
     "command": "command cmd CommandLine script", "pattern": "pattern query regex search",
     "old": "old old_str old_string oldText oldString", "new": "new new_str new_string newText newString",
     "content": "content file_text contents", "patch": "patch input diff",
-    "offset": "offset start_line startLine line_start", "end_line": "end_line endLine line_end",
-}
+    "offset": "offset start_line startLine line_start", "end_line": "end_line endLine line_end"}
+OUR_NAME = {name: ours for ours, names in TOOL_NAMES.items() for name in names.split()}
 
 
 def canonical(tool: str, args: Mapping[str, Any] | None) -> tuple[str, dict[str, Any]]:
@@ -183,10 +173,9 @@ def canonical(tool: str, args: Mapping[str, Any] | None) -> tuple[str, dict[str,
     given as a list of words, and one editor tool with a `command` argument.
     """
     found: dict[str, Any] = dict(args) if isinstance(args, Mapping) else {}
-    name = str(tool or "").lower()
-    if name in EDITORS:
-        name = {"view": "read", "create": "write"}.get(str(found.pop("command", "")), "edit")
-    name = next((ours for ours, names in TOOL_NAMES.items() if name in names.split()), str(tool or ""))
+    name = OUR_NAME.get(str(tool or "").lower(), str(tool or ""))
+    if name == "editor":
+        name = OUR_NAME.get(str(found.pop("command", "")), "edit")
     for key, names in ARG_NAMES.items():
         given = [found[other] for other in names.split() if found.get(other) is not None]
         found.update({key: given[0]} if given else {})
@@ -197,8 +186,8 @@ def canonical(tool: str, args: Mapping[str, Any] | None) -> tuple[str, dict[str,
     if isinstance(span, (list, tuple)) and len(span) == 2:
         found["offset"], found["end_line"] = span
     first, last = found.get("offset"), found.get("end_line")
-    if isinstance(first, int) and isinstance(last, int) and not found.get("limit"):
-        found["limit"] = last - first + 1 if last >= first else None
+    if isinstance(first, int) and isinstance(last, int) and last >= first and not found.get("limit"):
+        found["limit"] = last - first + 1
     return name, found
 
 
@@ -220,104 +209,44 @@ class Case(NamedTuple):
 
 RUN = 5  # lines of a run that need not be sent twice (measured: 3 touches twice the results, 20 saves a fifth less)
 TRIVIAL = 4  # characters; shorter lines (brackets, blanks) bridge a run but do not count
-MEMORY_RESULT = 20_000  # lines; no host sends a longer result whole, so nothing is learned from its text
-MEMORY_TOTAL = 400_000  # lines remembered in one session, about 80 MB; a longer session was compacted by its host
-
-
-class Memory:
-    """Which runs of lines the session was sent, and where they stand.
-
-    Lines are compared without printed number prefixes and trailing blanks, by hash: RUN clashes in a row are out of the
-    question, and no text is held. A run is contiguous in one earlier result.
-    """
-
-    def __init__(self) -> None:
-        self._lines = array("q")  # hashes of the lines of all results; -1 (never a hash): not sent, or a result's end
-        self._starts: list[int] = []  # where each result begins in _lines
-        self._results: list[tuple[str, views.Numbering]] = []
-        self._runs: dict[int, int] = {}  # hash of RUN lines that count -> the last place of the first in _lines
-
-    def learn(self, label: str, doc: views.Doc, kept: Iterable[int] | None = None) -> None:
-        """Remember the lines of a result that were sent (`kept` None: all)."""
-        marks = _marks(doc, range(len(doc.lines)) if kept is None else set(kept))
-        if len(self._lines) + len(marks) >= MEMORY_TOTAL:
-            self.__init__()  # type: ignore[misc]
-        start = len(self._lines)
-        self._starts.append(start)
-        self._results.append((label, doc.numbers))
-        self._lines.extend(marks)
-        self._lines.append(-1)
-        self._runs.update((hash(run), start + line) for line, run in _runs(doc, marks) if -1 not in run)
-
-    def runs(self, doc: views.Doc) -> list[views.Known]:
-        """The runs of RUN or more counting lines of `doc` that the session was sent, in order, not overlapping.
-
-        The first and the last line with something on it are never in them.
-        """
-        found: list[views.Known] = []
-        free, edges = 0, views.ends(doc)
-        marks = _marks(doc, range(len(doc.lines)))
-        marks.append(-1)
-        for line, run in _runs(doc, marks) if self._runs else ():
-            place = self._runs.get(hash(run)) if line >= free else None
-            if place is None:
-                continue
-            end = line
-            while marks[end] == self._lines[place + end - line] != -1:
-                end += 1
-            first, last = max(line, edges[0] + 1), min(end, edges[1])
-            if sum(len(text.strip()) >= TRIVIAL for text in doc.bare[line:end]) >= RUN <= last - first:
-                at = bisect.bisect_right(self._starts, place) - 1
-                label, numbers = self._results[at]
-                shift = place - self._starts[at] - line
-                found.append(views.Known(first, last, f"= {numbers.label(first + shift, last + shift)} of {label}"))
-                free = end
-        return found
-
-
-def _marks(doc: views.Doc, sent: Container[int]) -> "array[int]":
-    """A hash for each line that was sent, -1 for the others."""
-    return array("q", (hash(line.rstrip()) if at in sent else -1 for at, line in enumerate(doc.bare)))
-
-
-def _runs(doc: views.Doc, marks: "array[int]") -> Iterable[tuple[int, tuple[int, ...]]]:
-    """The first line and the hashes of each RUN lines in a row that count, or were not sent (-1)."""
-    lines = zip(doc.bare, marks)
-    counting = array("q", (at for at, (line, mark) in enumerate(lines) if mark == -1 or len(line.strip()) >= TRIVIAL))
-    hashes = array("q", (marks[at] for at in counting))
-    return zip(counting, zip(*(itertools.islice(hashes, shift, None) for shift in range(RUN))))
-
-
+MOST_LINES = 20_000  # no host sends a longer result whole, so nothing is learned from its text
+MOST_RUNS = 400_000  # remembered in one session, about 80 MB; a longer session was compacted by its host
 RECENT = 5  # edits whose words still point at code that will be edited next
 POINTING = ("search", "test", "build", "diff", "other")  # shapes of outputs that name lines of files
 TELLING = 16  # characters; a shorter line of an edit (`return None`) stands in many blocks
-PATCHED = ("*** Update File: ", "*** Add File: ", "+++ b/")  # what names a file in a patch (apply_patch, git)
+PATCHED = r"(?m)^(?:\*\*\* (?:Update|Add) File: |\+\+\+ b/)(.+)"  # what names a file in a patch (apply_patch, git)
+LABEL = 48  # characters of a command that name an earlier result in a marker: enough to tell it from its neighbours
 
 
 class Session:
     """What one conversation has told so far: results, edits, paths, line hits, names. Judges only read it.
 
-    results, messages, edits: counts; reads: files shown since the last user message or edit; last_was_read; edited and
-    shown: counts by file name; hits: file name -> lines that a search, traceback, diagnostic or diff named; searched:
+    messages, edits: counts; reads: files shown since the last user message or edit; last_was_read; edited: counts by
+    file name; shown: file names; hits: file name -> lines that a search, traceback, diagnostic or diff named; searched:
     words of search patterns; touched: file name -> lines that edits took out or put in, trimmed; names: identifiers
     that the model has seen; recent: words of the last edits; errors: words of the last failing result; line_edits: the
-    agent edits by line number; memory: lines that were sent.
+    agent edits by line number.
+
+    Of the lines that were sent it keeps hashes, without printed number prefixes and trailing blanks: RUN clashes in a
+    row are out of the question, and no text is held.
     """
 
     def __init__(self) -> None:
-        self.results = self.messages = self.edits = self.reads = 0
+        self.messages = self.edits = self.reads = 0
         self.last_was_read = self.line_edits = False
-        self.edited, self.shown = collections.Counter[str](), collections.Counter[str]()
+        self.edited, self.shown = collections.Counter[str](), set[str]()
         self.hits = collections.defaultdict[str, set[int]](set)
         self.touched = collections.defaultdict[str, set[str]](set)
-        self.searched, self.names, self.errors = set[str](), set[str](), set[str]()
+        self.searched, self.errors = set[str](), set[str]()
         self.recent: list[set[str]] = []
-        self.memory = Memory()
         self._heard = ("", "", "")
+        self.forget()
 
     def forget(self) -> None:
         """The conversation was compacted: what was sent is no longer known to the model. Facts about files stay."""
-        self.names, self.memory = set(), Memory()
+        self.names = set[str]()
+        self._sent: list[tuple[str, views.Numbering, array[int]]] = []  # results: label, numbers, hashes of the lines
+        self._runs: dict[int, int] = {}  # hash of RUN lines that count -> where they stood last: result, line
 
     def hear(self, task: str, latest: str, said: str, args: Mapping[str, Any]) -> None:
         """Take in what stands before a result: the request, the message, the arguments of the call."""
@@ -330,50 +259,83 @@ class Session:
     def learn(self, case: Case, text: str, kept: Iterable[int] | None) -> None:
         """Take in a result as it was sent: `text`, made of the lines `kept` (None: all) of case.doc."""
         doc, args = case.doc, case.args
-        self.results += 1
         self.last_was_read = bool(doc.shown)
         self.reads += self.last_was_read
         self.shown.update(os.path.basename(item.path) for item in doc.shown)
         if case.tool in ("edit", "write"):
-            self.edits, self.reads = self.edits + 1, 0
             self._learn_edit(args)
-            self.line_edits = self.line_edits or not {"start", "insert_line", "end"}.isdisjoint(args)
-            self.recent = [*self.recent, words("\n".join(views.strings(args)))][-RECENT:]
         if case.tool == "grep" or doc.shape == "search":
             self.searched |= words(str(args.get("pattern") or args.get("command") or ""))
         if case.is_error or doc.shape in ("test", "build"):
             self.errors = words(text[-20_000:])  # the end of a long log holds what failed
         for name, line in views.places(doc) if doc.shape in POINTING else ():
             self.hits[name].add(line)
-        if len(doc.lines) <= MEMORY_RESULT:
-            self.memory.learn(_label(case), doc, kept)
+        if len(doc.lines) <= MOST_LINES:
             self.names |= views.names(text)
+            asked = filter(None, map(args.get, ("command", "pattern", "path")))
+            what = " ".join(str(os.path.basename(doc.path) or next(asked, "")).split())
+            what = what if len(what) <= LABEL else what[:LABEL - 1] + "…"
+            self.remember(f"{case.tool or 'result'} {what}".strip(), doc, kept)
 
     def _learn_edit(self, args: Mapping[str, Any]) -> None:
         """Take in which files an edit or a patch changed, and the lines that it took out or put in."""
-        patch = str(args.get("patch") or "").split("\n")
-        named = [row[len(mark):].strip() for row in patch for mark in PATCHED if row.startswith(mark)]
-        changed = [row[1:].strip() for row in patch if row[:1] in ("+", "-")]
-        changed += [line.strip() for key in ("old", "new") for line in str(args.get(key) or "").split("\n")]
-        for path in (args.get("path"), *(args.get("paths") or named)):
+        text = "\n".join(views.strings(args))
+        self.edits, self.reads = self.edits + 1, 0
+        self.line_edits = self.line_edits or not {"start", "insert_line", "end"}.isdisjoint(args)
+        self.recent = [*self.recent, words(text)][-RECENT:]
+        lines = {line.lstrip("+-").strip() for line in text.split("\n")}
+        for path in (args.get("path"), *(args.get("paths") or re.findall(PATCHED, text))):
             if isinstance(path, str) and path:
-                self.edited[os.path.basename(path)] += 1
-                self.touched[os.path.basename(path)].update(line for line in changed if len(line) >= TELLING)
+                self.edited[os.path.basename(path.strip())] += 1
+                self.touched[os.path.basename(path.strip())].update(line for line in lines if len(line) >= TELLING)
+
+    def remember(self, label: str, doc: views.Doc, kept: Iterable[int] | None = None) -> None:
+        """Take in the lines of a result that were sent (`kept` None: all); `label` names it: `read views.py`."""
+        if len(self._runs) + len(doc.lines) > MOST_RUNS:
+            self.forget()
+        hashes = _hashes(doc, range(len(doc.lines)) if kept is None else set(kept))
+        place = len(self._sent) * MOST_LINES
+        self._sent.append((label, doc.numbers, hashes))
+        self._runs.update((hash(run), place + line) for line, run in _windows(doc, hashes) if -1 not in run)
+
+    def known(self, doc: views.Doc) -> list[views.Known]:
+        """The runs of RUN or more counting lines that stand in one earlier result as it was sent, not overlapping.
+
+        The first and the last line with something on it are never in them.
+        """
+        found: list[views.Known] = []
+        free, edges, hashes = 0, views.ends(doc), _hashes(doc, range(len(doc.lines)))
+        for line, run in _windows(doc, hashes) if self._runs else ():
+            place = self._runs.get(hash(run)) if line >= free else None
+            if place is None:
+                continue
+            label, numbers, sent = self._sent[place // MOST_LINES]
+            end, shift = line, place % MOST_LINES - line
+            while hashes[end] == sent[end + shift] != -1:
+                end += 1
+            first, last = max(line, edges[0] + 1), min(end, edges[1])
+            if sum(len(text.strip()) >= TRIVIAL for text in doc.bare[line:end]) >= RUN <= last - first:
+                found.append(views.Known(first, last, f"= {numbers.label(first + shift, last + shift)} of {label}"))
+                free = end
+        return found
+
+
+def _hashes(doc: views.Doc, sent: Container[int]) -> "array[int]":
+    """A hash for each line that was sent, -1 (never a hash) for the others and for the end."""
+    return array("q", [*(hash(line.rstrip()) if at in sent else -1 for at, line in enumerate(doc.bare)), -1])
+
+
+def _windows(doc: views.Doc, hashes: "array[int]") -> Iterable[tuple[int, tuple[int, ...]]]:
+    """The first line and the hashes of each RUN lines in a row that count, or were not sent (-1)."""
+    lines = enumerate(zip(doc.bare, hashes))
+    counting = array("q", (at for at, (line, mark) in lines if mark == -1 or len(line.strip()) >= TRIVIAL))
+    found = array("q", (hashes[at] for at in counting))
+    return zip(counting, zip(*(itertools.islice(found, shift, None) for shift in range(RUN))))
 
 
 def words(text: str) -> set[str]:
     """The identifiers of a text, whole: what two texts can share."""
     return set(views.pattern("word").findall(text))
-
-
-LABEL = 48  # characters of a command that name an earlier result in a marker: enough to tell it from its neighbours
-
-
-def _label(case: Case) -> str:
-    """How a marker names this result: `read views.py`, `bash go test ./...`."""
-    asked = filter(None, map(case.args.get, ("command", "pattern", "path")))
-    what = " ".join(str(os.path.basename(case.doc.path) or next(asked, "")).split())
-    return f"{case.tool or 'result'} {what if len(what) <= LABEL else what[:LABEL - 1] + '…'}".strip()
 
 
 # ---------------------------------------------------------------- the decision
@@ -404,51 +366,52 @@ def decide(kind: str, choice: Choice, offered: Sequence[str], settings: Settings
     """Which view to send: arithmetic over the judge's numbers, rules in order, the first that speaks wins.
 
     offered: names of the candidate views, without `full`; blocks: how many blocks could be put back. Bounds are
-    strict: a probability equal to its threshold does not force the full text.
+    strict: a probability equal to its threshold does not force the full text. A rule for a view that is not on offer
+    does not speak.
     """
-    code, view, outline = kind == "code", choice.view, "outline" in offered
-    limit = settings.command_needs_full_above if kind == "command" else settings.needs_full_above
-    # so that what is not a number means full
-    needed = not round(choice.needs_full, 6) <= (min(limit, settings.code_needs_full_above) if code else limit)
+    code, view, limit = kind == "code", choice.view, settings.needs_full_above
+    limit = {"code": min(limit, settings.code_needs_full_above),
+             "command": settings.command_needs_full_above}.get(kind, limit)
+    needed = not round(choice.needs_full, 6) <= limit  # so that what is not a number means full
     heavy = not round(choice.p.get("full", 0.0), 6) <= settings.full_mass_above
-    sections = kind == "command" and settings.command_policy == "sections" and "sections" in offered
-    by_outline = code and settings.code_policy == "outline" and outline
+    sections = kind == "command" and settings.command_policy == "sections" and view == "full" and not needed
+    outline = code and settings.code_policy == "outline"
     rows = (
-        (sections and view == "full" and not needed, "sections", "sections-policy"),
-        (by_outline and blocks >= 2, "outline", "outline-policy"),
-        (by_outline, "full", "no-blocks"),
+        (sections, "sections", "sections-policy"),
+        (outline and blocks >= 2, "outline", "outline-policy"),
+        (outline and "outline" in offered, "full", "no-blocks"),
         (needed, "full", "needs-full"),
-        (code and view == "focus" and outline, "outline", "focus-to-outline"),
+        (code and view == "focus", "outline", "focus-to-outline"),
         (heavy, "full", "full-mass"),
         (choice.confidence < settings.min_confidence, "full", "low-confidence"),
-        (view in offered, view, "chosen"),
+        (view != "full", view, "chosen"),
         (view == "full", "full", "chose-full"),
+        (True, "full", "not-offered"),
     )
-    return next((Decision(sent, reason) for holds, sent, reason in rows if holds), Decision("full", "not-offered"))
+    return next(Decision(sent, why) for holds, sent, why in rows if holds and (sent == "full" or sent in offered))
 
 
 # ---------------------------------------------------------------- judges: local
 
 # Every constant of the local judge. P(edited within 12 messages) was counted on recorded sessions; one edit that no
 # longer matches costs as much as 85,000 tokens, so a view of 3,000 tokens pays below about 3 in 100 (`break_even`).
-LOCAL: Dict[str, float] = {
+LOCAL: dict[str, float] = {
     "break_even": 0.03,
-    # P(edit) by shape where it is not near zero
-    "docs": 0.20, "config": 0.33, "named diff": 0.21, "named search": 0.16,
+    # P(edit) by shape where it is not near zero; of diffs and searches, those of named files
+    "docs": 0.20, "config": 0.33, "diff": 0.21, "search": 0.16,
     # points for a read of code, summed to the phase of the session
-    "no edit yet": -2, "many edits": 1, "many edits from": 16, "long reading": -2, "long reading from": 5,
+    "no edit yet": -2, "many edits": 1, "many edits from": 16, "long reading": -1, "long reading from": 5,
     "reading": -1, "reading from": 3, "after a read": -1, "asked to look": -1, "opening": 2, "opening messages": 3,
-    "change announced": 1, "line hit in it": 1, "shown before": 1, "test file": 1,
-    "spoke first": 1,
+    "change announced": 1, "line hit in it": 1, "shown before": 1, "test file": 1, "spoke first": 1,
     # overlap (share of the best block's) from which a block has a sign, by points; above the last nothing is dropped
     "sure at": -6, "likely overlap": 0.7, "perhaps at": -3, "perhaps overlap": 0.5,
     "name overlap": 0.6,  # the block's name is a plain word of the request
     "perhaps lines": 12,  # a shorter block is not worth dropping at these odds
 }
-# P(edited) by points, both halves of the recorded sessions together
-EDITED_AT: Dict[int, float] = {-6: 0.0, -5: 0.03, -4: 0.07, -3: 0.03, -2: 0.15, -1: 0.28, 0: 0.39, 1: 0.43, 2: 0.49}
+# P(edited) by points, both halves of the recorded sessions together; more are as 2, at fewer it pays to send less
+EDITED_AT: dict[int, float] = {-2: 0.15, -1: 0.28, 0: 0.39, 1: 0.43, 2: 0.49}
 
-_JUDGE_RULES: Dict[str, str] = {
+_JUDGE_RULES: dict[str, str] = {
     "look": r"(?i)\b(?:review|audit|analy[sz]e|explain|investigat\w*|explor\w*|understand)\b(?![\-./]\w)",
     "order": r"(?i)^\W*(?:please\s+)?(?:implement|fix|add|change|update|create|write|refactor|remove|rename|make)\b",
     "announce": r"(?i)\b(?:now|next|(?:let me|i'll|i'm|i’m|i will|need to|going to)\s(?:now )?"
@@ -468,11 +431,6 @@ def _says(rule: str, text: str) -> bool:
     return re.search(_JUDGE_RULES[rule], text[:20_000]) is not None
 
 
-def _odds(p: float) -> float:
-    """P(edit) weighed against its price: above 0.5 exactly when sending less does not pay."""
-    return p / (p + LOCAL["break_even"])
-
-
 class LocalJudge:
     """The deterministic judge that needs no key: edit evidence of the session, and signs that point at blocks."""
 
@@ -480,80 +438,66 @@ class LocalJudge:
     looks_at = 1  # it takes the shape's first view or none, so the others need not be made
 
     def choose(self, case: Case, offered: Sequence[views.View], blocks: Sequence[views.Block]) -> Choice:
-        """The base view of the shape unless the session says that the result will be edited from."""
-        if not offered:
-            return Choice("full", {"full": 1.0}, 1.0)
-        if case.doc.kind == "code":
-            view = next((item.name for item in offered if item.name == "outline"), "full")
-            return Choice(view, _spread(view, offered), self.needs_full(case))
-        first = offered[0].name  # the shape's base view, when it is on offer
-        view = first if first == "base" or case.doc.shape in ("docs", "config") else "full"
-        return Choice(view, _spread(view, offered), self.needs_full(case) if view == first else 1.0, need=())
+        """The base view of the shape, with 0.9, unless it is none of those; full when P(exact text needed) says so."""
+        names = [view.name for view in offered] or ["full"]
+        code = case.doc.kind == "code"
+        suits = names[0] == ("outline" if code else "base") or case.doc.shape in ("docs", "config")
+        view = names[0] if suits else "full"
+        p = {**dict.fromkeys(("full", *names), round(0.1 / len(names), 6)), view: 0.9}
+        needs_full = self.needs_full(case) if code or view != "full" else 1.0
+        return Choice(view, p, needs_full, need=None if code else ())
 
     def needs_full(self, case: Case) -> float:
-        """P(the next steps need the exact text), known before any view is made."""
-        if case.doc.kind != "code":
-            return _odds(_edit_odds(case))
+        """P(the next steps need the exact text), known before any view is made.
+
+        P(edit) weighed against its price: above 0.5 exactly when sending less does not pay.
+        """
+        p = edit_odds(case)
+        return p / (p + LOCAL["break_even"])
+
+    def need(self, case: Case, blocks: Sequence[views.Block]) -> list[float]:
+        """P(needed) per block: 0.9 with a sign, else 0.1.
+
+        At more points than `perhaps at` a person or a policy asks for an outline of what would go whole.
+        """
         points = phase(case)
-        at = max(min(points, max(EDITED_AT)), min(EDITED_AT))
-        return _odds(EDITED_AT[at] if points > LOCAL["perhaps at"] else 0.0)
-
-    def need(self, case: Case, blocks: Sequence[views.Block]) -> List[float]:
-        """P(needed) per block: 0.9 with a sign, else 0.1."""
-        return self._needed(case, blocks, phase(case))
-
-    def _needed(self, case: Case, blocks: Sequence[views.Block], points: int) -> List[float]:
-        """Above `perhaps at` the text goes whole, unless a person or a policy asks for an outline all the same."""
-        perhaps = points == LOCAL["perhaps at"]
-        likely = LOCAL["likely overlap"] if points < LOCAL["perhaps at"] else LOCAL["name overlap"]
-        least = LOCAL["perhaps overlap"] if perhaps else likely
-        short = LOCAL["perhaps lines"] if perhaps else 0
-        found = []
-        for block, overlap in zip(blocks, signs(case, blocks)):
-            signed = overlap >= least or block.end - block.start < short
-            found.append(0.9 if signed and points > LOCAL["sure at"] else 0.1)
-        return found
+        least = LOCAL["likely overlap" if points < LOCAL["perhaps at"] else "perhaps overlap"]
+        short = LOCAL["perhaps lines"] if points == LOCAL["perhaps at"] else 0
+        signed = [overlap >= least or block.end - block.start < short
+                  for block, overlap in zip(blocks, signs(case, blocks))]
+        return [0.9 if sign and points > LOCAL["sure at"] else 0.1 for sign in signed]
 
 
-def _spread(view: str, offered: Sequence[views.View]) -> Dict[str, float]:
-    """0.9 on the chosen view, the rest shared by the others."""
-    others = [name for name in ("full", *(item.name for item in offered)) if name != view]
-    return {view: 0.9, **{name: round(0.1 / len(others), 6) for name in others}} if others else {view: 1.0}
-
-
-def _edit_odds(case: Case) -> float:
-    """P(edited from) of a result that is not code, by shape, what the command names, and what was asked."""
-    doc, session = case.doc, case.session
-    asked = case.latest or case.task
-    looking = not session.edits and _says("review", asked) and not _says("order", asked)
-    if doc.shape in ("docs", "config"):
-        path = str(doc.path or case.args.get("path") or "")
-        named = os.path.basename(path).lower() in (case.latest + case.task).lower() if path else False
-        if looking or (_says("outside", path) and not named):
-            return 0.0
-        return LOCAL[doc.shape]
-    if doc.shape in ("diff", "search") and views.named_files(case.tool, case.args):
-        if looking or (doc.shape == "search" and _says("question", case.latest)):
-            return 0.0
-        return LOCAL["named " + doc.shape]
-    return 0.0
+def edit_odds(case: Case) -> float:
+    """P(edited from) of a result: of code by the session's phase, else by shape, what is named, and what was asked."""
+    doc, session, asked = case.doc, case.session, case.latest or case.task
+    if doc.kind == "code":
+        return EDITED_AT.get(min(phase(case), max(EDITED_AT)), 0.0)
+    path = str(doc.path or case.args.get("path") or "")
+    named = os.path.basename(path).lower() in (case.latest + case.task).lower()
+    rows = (
+        not session.edits and _says("review", asked) and not _says("order", asked),
+        doc.shape in ("docs", "config") and _says("outside", path) and not named,
+        doc.shape in ("diff", "search") and not views.named_files(case.tool, case.args),
+        doc.shape == "search" and _says("question", case.latest),
+    )
+    return 0.0 if any(rows) else LOCAL.get(doc.shape, 0.0)
 
 
 def phase(case: Case) -> int:
     """Points for what the session's phase says of a read of code; the more, the likelier it is edited soon."""
-    doc, session = case.doc, case.session
+    doc, session, latest = case.doc, case.session, case.latest or case.task
     name = os.path.basename(doc.path or (doc.shown[0].path if doc.shown else ""))
-    latest = case.latest or case.task
     rows = {
         "no edit yet": not session.edits,
         "many edits": session.edits >= LOCAL["many edits from"],
+        "reading": session.reads >= LOCAL["reading from"],
         "long reading": session.reads >= LOCAL["long reading from"],
-        "reading": LOCAL["reading from"] <= session.reads < LOCAL["long reading from"],
         "after a read": session.last_was_read,
         "asked to look": _says("look", latest) and not _says("order", latest),
         "opening": session.messages <= LOCAL["opening messages"],
         "change announced": _says("announce", case.said) or bool(name) and name in case.said,
-        "line hit in it": bool(session.hits.get(name)),
+        "line hit in it": name in session.hits,
         "shown before": name in session.shown or name in session.edited,
         "test file": _says("test-file", doc.path),
         "spoke first": bool(case.said.strip()),
@@ -561,47 +505,37 @@ def phase(case: Case) -> int:
     return int(sum(LOCAL[row] for row, holds in rows.items() if holds))
 
 
-def signs(case: Case, blocks: Sequence[views.Block]) -> List[float]:
-    """How strongly the session points at each block, 0..1; 1 for a line hit, a named or an edited one.
+def signs(case: Case, blocks: Sequence[views.Block]) -> list[float]:
+    """How strongly the session points at each block, 0..1, besides those that are `pointed` at.
 
-    Else the overlap: in-file idf of the identifiers that the block shares with the request, what was said, the
-    searches, the last error or the last edits, divided by the best block's, the largest over these sources.
+    The overlap: in-file idf of the identifiers that the block shares with the request, what was said, the searches, the
+    last error or the last edits, divided by the best block's, the largest over these sources.
     """
     doc, session = case.doc, case.session
     inside = [words("\n".join(doc.bare[block.start:block.end])) for block in blocks]
-    count: Dict[str, int] = {}
-    for found in inside:
-        for word in found:
-            count[word] = count.get(word, 0) + 1
-    best = [0.0] * len(blocks)
-    sources = (words(case.latest + "\n" + case.task), words(case.said), session.searched, session.errors,
-               *session.recent)
-    for source in sources:
+    count = collections.Counter(itertools.chain.from_iterable(inside))
+    asked, said = words(case.latest + "\n" + case.task), words(case.said)
+    best = [LOCAL["name overlap"] * (_own_name(block) in asked | said) for block in blocks]
+    for source in (asked, said, session.searched, session.errors, *session.recent):
         scores = [sum(1.0 / count[word] for word in sorted(found & source)) for found in inside]
-        top = max(scores, default=0.0)
-        if top > 0:
-            best = [max(old, round(score / top, 4)) for old, score in zip(best, scores)]
-    asked = sources[0] | sources[1]
-    named = [block.name.split(".")[-1].split(" ")[0] in asked for block in blocks]
-    best = [max(score, LOCAL["name overlap"] * own) for score, own in zip(best, named)]
-    return [1.0 if hit else score for hit, score in zip(pointed(case, blocks), best)]
+        top = max(scores, default=0.0) or 1.0
+        best = [max(old, round(score / top, 4)) for old, score in zip(best, scores)]
+    return best
 
 
-def pointed(case: Case, blocks: Sequence[views.Block]) -> List[bool]:
+def pointed(case: Case, blocks: Sequence[views.Block]) -> list[bool]:
     """Which blocks no judge is asked about: named by task, message or call, or with a line that was hit or edited."""
-    doc, session = case.doc, case.session
-    name = os.path.basename(doc.path)
-    hits, touched = session.hits.get(name, set()), session.touched.get(name, set())
+    doc, session, name = case.doc, case.session, os.path.basename(case.doc.path)
+    hits, touched = session.hits.get(name, ()), session.touched.get(name, ())
     text = f"{case.latest}\n{case.said}\n{case.task}"[:20_000]
-    said = views.names(text) | set(re.findall(_JUDGE_RULES["mention"], text)) | session.searched
-    found = []
-    for block in blocks:
-        own = block.name.split(".")[-1].split(" ")[0]
-        numbers = (doc.numbers.number(line) for line in range(block.start, block.end))
-        named = len(own) >= TRIVIAL and own in said
-        edited = bool(touched) and any(line.strip() in touched for line in doc.bare[block.start:block.end])
-        found.append(named or edited or bool(hits) and any(number in hits for number in numbers))
-    return found
+    said = views.names(text).union(re.findall(_JUDGE_RULES["mention"], text), session.searched)
+    lines = {at for at, line in enumerate(doc.bare) if doc.numbers.number(at) in hits or line.strip() in touched}
+    return [_own_name(block) in said or not lines.isdisjoint(range(block.start, block.end)) for block in blocks]
+
+
+def _own_name(block: views.Block) -> str:
+    """The last part of a block's qualified name: `feed` of `Parser.feed`."""
+    return block.name.split(".")[-1].split(" ")[0]
 
 
 # ---------------------------------------------------------------- judges: Jev
@@ -741,7 +675,7 @@ class JevJudge:
             "agent": {"text_before_call": told["said"], "tool": told["name"], "args": told["args"]},
             "result": {"kind": doc.kind, "shape": doc.shape, "is_error": case.is_error, "total_lines": len(doc.lines),
                        "total_chars": len(doc.text)},
-            "session": {"lines_of_it_already_sent": sum(run.end - run.start for run in session.memory.runs(doc)),
+            "session": {"lines_of_it_already_sent": sum(run.end - run.start for run in session.known(doc)),
                         "edits": session.edits, "edits_of_this_file": session.edited.get(name, 0)}}
 
     def _clean(self, text: str, name: str, terms: Iterable[str] | None = None) -> str:
@@ -1676,7 +1610,7 @@ class Lens:
         if view.name == "full" and len(doc.text) > MOST_CHARS and reason != "bounded":
             view, reason = views.head_tail(doc) or view, "too-large"
         if self.remember:
-            view = without_known(doc, view, case.session.memory.runs(doc))
+            view = without_known(doc, view, case.session.known(doc))
         text, kept = views.render(doc, view, gutter=self.gutter, thin=not case.session.line_edits)
         seen = _full(doc.text, reason, doc)._replace(text=text, view="thin")
         if len(kept) < len(doc.lines):
