@@ -129,11 +129,11 @@ class Settings:
             except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
                 warn(f"jevlens: JEV_LENS_VARIANT: ignored, {type(error).__name__}")
         for item in fields(cls)[:-1]:
-            try:
-                raw = config.get(item.name, environ.get(item.metadata["env"]) or item.default)
-                values[item.name] = item.metadata["value"](raw)
-            except (TypeError, ValueError, OverflowError):
-                warn(f"jevlens: {item.metadata['env']}: not a value of this setting, using {item.default!r}")
+            for raw in (environ.get(item.metadata["env"]) or None, config.get(item.name)):
+                try:
+                    values.update({} if raw is None else {item.name: item.metadata["value"](raw)})
+                except (TypeError, ValueError, OverflowError):
+                    warn(f"jevlens: {item.metadata['env']}: not a value of this setting, using {item.default!r}")
         return cls(**values)
 
 
