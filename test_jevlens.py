@@ -3482,21 +3482,17 @@ FAULTS: Dict[str, Tuple[Script, Any, Any, int]] = {
 }
 
 
-class Hasty:
-    """The time module with waits a hundred times as short."""
-
-    monotonic, time = staticmethod(time.monotonic), staticmethod(time.time)
-
-    @staticmethod
-    def sleep(seconds: float) -> None:
-        time.sleep(seconds / 100)
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waits between tries that are a hundred times as short."""
+    monkeypatch.setattr(jevlens, "BACKOFF", (0.005, 0.05))
 
 
 @pytest.mark.parametrize("case", FAULTS)
-def test_every_fault_is_one_of_our_errors_within_the_deadline(case: str) -> None:
+def test_every_fault_is_one_of_our_errors_within_the_deadline(case: str, hasty: None) -> None:
     script, kind, fact, connections = FAULTS[case]
     with Server(script) as server:
-        client = SystemOne("k-secret-1", server.url, clock=Hasty, timeout=0.3 if kind is DeadlineError else 3)
+        client = SystemOne("k-secret-1", server.url, timeout=0.3 if kind is DeadlineError else 3)
         began = time.monotonic()
         with pytest.raises(JevlensError) as caught:
             client.ask("state", ASKED)
@@ -3507,13 +3503,13 @@ def test_every_fault_is_one_of_our_errors_within_the_deadline(case: str) -> None
         assert "k-secret-1" not in str(caught.value)
 
 
-def test_a_second_try_may_succeed() -> None:
+def test_a_second_try_may_succeed(hasty: None) -> None:
     for first in (http(500, b""), http(429, b"", Retry_After_Ms="1"), b""):
         with Server(first, GOOD) as server:
-            assert SystemOne("k", server.url, clock=Hasty).ask("s", ASKED)["layer"].choice == "network"
+            assert SystemOne("k", server.url).ask("s", ASKED)["layer"].choice == "network"
             assert server.requests[0] == server.requests[1]
         with Server(first, GOOD) as server, pytest.raises(JevlensError):
-            SystemOne("k", server.url, clock=Hasty, retries=0).ask("s", ASKED)
+            SystemOne("k", server.url, retries=0).ask("s", ASKED)
 
 
 def test_what_cannot_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -3870,8 +3866,8 @@ def test_blocks_are_asked_about_in_as_many_requests_as_it_takes() -> None:
         assert size + longest <= 2 * 32_768 and size + len(json.dumps(questions)) <= 2 * 65_536
         assert len(state["blocks"]) == len(questions)
     last, asked, _ = client.asked[-1]
-    assert "`blocks[0]`" in asked[next(iter(asked))]["instructions"]  # the place in this request's own list
-    assert {"signature", "lines", "preview"} == set(last["blocks"][0])
+    assert f"block {last['blocks'][0]['index']}," in asked[next(iter(asked))]["instructions"]
+    assert {"index", "signature", "lines", "preview"} == set(last["blocks"][0])
     assert sorted(id for _, asked, _ in client.asked for id in asked) == sorted(f"b{n}" for n in range(900))
 
 
@@ -3898,7 +3894,7 @@ def test_one_step_asks_everything_at_once() -> None:
 
 
 def test_code_and_sections_are_asked_about_in_their_own_words() -> None:
-    for kind, word in (("code", "body"), ("command", "what stands in"), ("prose", "what stands in")):
+    for kind, word in (("code", "the body of block 1,"), ("command", "all of block 1,"), ("prose", "all of block 1,")):
         client, case = Jev(), case_of()
         case.doc.kind = kind
         JevJudge(client).need(case, blocks_of(2))
@@ -4042,7 +4038,7 @@ def test_secrets_stay_here_and_the_agent_sees_them() -> None:
 def test_no_fault_reaches_the_agent_as_anything_but_the_full_text(case: str) -> None:
     with Server(FAULTS[case][0]) as server:
         settings = jevlens.Settings(wait_ms=300)
-        lens = jevlens.Lens(JevJudge(SystemOne("k", server.url, retries=0, clock=Hasty), settings), settings=settings)
+        lens = jevlens.Lens(JevJudge(SystemOne("k", server.url, retries=0), settings), settings=settings)
         began = time.monotonic()
         seen = lens.see(NOTES, "bash", {"command": "report"})
         assert server.requests and time.monotonic() - began < 2
