@@ -627,16 +627,16 @@ class JevJudge:
     def choose(self, case: Case, offered: Sequence[views.View], blocks: Sequence[views.Block]) -> Choice:
         """P per view, P(exact text needed) and, with the setting `steps` 1, P(needed) per block."""
         with contextlib.suppress(*self.forgiven):
-            words, texts = self.words, {"full": case.doc.text}
-            texts.update((view.name, views.render(case.doc, view).text) for view in offered)
-            told = {name: {"lines": text.count("\n") + 1, "chars": len(text),
-                           "preview": self._excerpt(text, 1500 if name == "full" else 900, case.terms)}
-                    for name, text in texts.items()}
+            words, doc = self.words, case.doc
+            texts = {view.name: (views.render(doc, view).text, len(view.keep), 900) for view in offered}
+            texts = {"full": (doc.text, len(doc.lines), 1500), **texts}
+            told = {name: {"lines": lines, "chars": len(text), "preview": self._excerpt(text, limit, case.terms)}
+                    for name, (text, lines, limit) in texts.items()}
             means = {**PROMPTS["viewDescriptions"], **words["viewDescriptions"]}
             asked = {
                 "view": choice(words["viewInstructions"], {name: means.get(name, means["base"]) for name in texts}),
                 "needs_full": noul(words["needsFullInstructions"], words["needsFullTrue"], words["needsFullFalse"])}
-            second = self.settings.steps == 1 and len(blocks) > 1 and (case.doc.kind == "code" or "sections" in texts)
+            second = self.settings.steps == 1 and len(blocks) > 1 and (doc.kind == "code" or "sections" in texts)
             answers, need = self._answers(case, {"views": told}, asked, blocks if second else ())
             p = answers["view"].probabilities
             peak = (max(p.values()) - 1 / len(p)) / (1 - 1 / len(p) or 1)  # as documented; servers send others
