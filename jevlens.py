@@ -1155,7 +1155,6 @@ def cmd_key(args: Any) -> None:
 
 ID_DIGITS = 11  # hex digits after the "r"; 44 bits: a clash among a million results is a 3 in 100 chance, and is caught
 ID = "r[0-9a-f]{11,64}"  # nothing else reaches a file name
-PRUNE_EVERY = 3600  # seconds between two sweeps of a store directory
 
 
 def digest(text: str) -> str:
@@ -1243,7 +1242,7 @@ class DirectoryStore:
         """One sweep an hour; a directory that cannot be swept now is swept by a later put."""
         stamp, now = os.path.join(self.path, "prune.stamp"), time.time()
         with contextlib.suppress(OSError):
-            if not os.path.exists(stamp) or not 0 <= now - os.path.getmtime(stamp) < PRUNE_EVERY:
+            if not os.path.exists(stamp) or not 0 <= now - os.path.getmtime(stamp) < 3600:
                 write_private(stamp, b"")
                 for folder in ("outputs", "sessions"):
                     for entry in os.scandir(os.path.join(self.path, folder)):
@@ -1302,11 +1301,7 @@ def data_dir(settings: Settings, environ: Mapping[str, str] = os.environ) -> str
 
 PAGE_LINES = 400  # lines of one answer; more would be the flood that the view avoided
 PAGE_CHARS = 50_000  # characters of one answer, about 12,500 tokens
-AROUND = 2  # lines shown before and after a hit of a pattern
-REGEX_SECONDS = 1.0  # a search that takes longer is stopped: the pattern backtracks
-LAST_LINE = 10**12  # the end of an open range
 RANGE = r"(?a)\s*(?=[-:–]?\s*\d)(\d{0,12})\s*(?:[-:–]\s*(\d{0,12})\s*)?"  # 40, 40-90, 40-, -90; also a:b
-CURSOR = r"(?a)\d{0,12}"  # the character of the answer that the page starts with
 # two flags at most, of those that people write: `/src/img` is a path
 REGEX = r"(?s)/(.+)/[gimsuy]{0,2}"
 _SEARCH = ("import re,sys,json\nbody,lines=json.loads(sys.stdin.buffer.read())\nrule=re.compile(body,re.I)\n"
@@ -1314,54 +1309,52 @@ _SEARCH = ("import re,sys,json\nbody,lines=json.loads(sys.stdin.buffer.read())\n
 
 
 def ranges(text: str) -> list[tuple[int, int]]:
-    """`40-90`, `40`, `40-`, `-90`, several with commas, also `a:b` -> [(first, last)]; LAST_LINE when open."""
-    found = []
-    for part in str(text).split(","):
-        match = re.fullmatch(RANGE, part)
-        if not match:
-            raise JevlensError(f"recall: lines {str(text)[:80]!r}: write 40-90, 40, 40-, -90, or several with commas")
-        low, high = match.groups()
-        first, last = int(low or 1), int(low if high is None else high or LAST_LINE)
-        found.append((min(first, last), max(first, last)))
-    return found
+    """`40-90`, `40`, `40-`, `-90`, several with commas, also `a:b` -> [(first, last)]; sys.maxsize when open."""
+    parts = [re.fullmatch(RANGE, part) for part in str(text).split(",")]
+    if not all(parts):
+        raise JevlensError(f"recall: lines {str(text)[:80]!r}: write 40-90, 40, 40-, -90, or several with commas")
+    ends = [part.groups() for part in parts if part]
+    found = [(int(low or 1), int(low if high is None else high or sys.maxsize)) for low, high in ends]
+    return [(min(pair), max(pair)) for pair in found]
 
 
 def search(pattern: str, lines: Sequence[str]) -> list[int]:
     """0-based lines that contain a text (any case), or match `/regex/` (any case).
 
-    A regex runs in a child interpreter for REGEX_SECONDS at most, since `re` cannot be stopped in a thread.
+    A regex runs in a child interpreter for a second at most, since `re` cannot be stopped in a thread.
     """
     regex, low = re.fullmatch(REGEX, pattern), pattern.lower()
     if not regex:
         return [number for number, line in enumerate(lines) if low in line.lower()]
     import subprocess
     request = json.dumps([regex.group(1), list(lines)]).encode("ascii")
-    seconds = REGEX_SECONDS + 0.2 + len(request) / 20_000_000  # with its start, and what it needs to read the text
+    seconds = 1.2 + len(request) / 20_000_000  # with its start, and what it needs to read the text
+    command = [sys.executable, "-I", "-S", "-W", "ignore", "-c", _SEARCH]
     try:
-        done = subprocess.run([sys.executable, "-I", "-S", "-c", _SEARCH], input=request, capture_output=True,
-                              timeout=seconds, check=True)
-        return [int(number) for number in json.loads(done.stdout)]
-    except subprocess.TimeoutExpired:
-        why = "stopped after one second, it backtracks; try a plain substring"
-    except subprocess.CalledProcessError as error:
-        why = error.stderr.decode("utf-8", "replace").splitlines()[-1][:200]
-    raise JevlensError(f"recall: pattern {pattern[:80]!r}: {why}")
+        done = subprocess.run(command, input=request, capture_output=True, timeout=seconds, check=True)
+    except (subprocess.TimeoutExpired, subprocess.CalledProcessError) as error:
+        said = error.stderr or b"stopped after one second, it backtracks; try a plain substring"
+        why = said.decode("utf-8", "replace").splitlines()[-1][:200]
+        raise JevlensError(f"recall: pattern {pattern[:80]!r}: {why}") from None
+    return [int(number) for number in json.loads(done.stdout)]
 
 
 def block_lines(doc: views.Doc, name: str) -> set[int]:
-    """The lines of the blocks so named: of that name, else with that last part, else with that part; any case."""
-    low, blocks = name.strip().lower(), [(block, block.name.lower()) for block in doc.blocks()]
-    ranks = ([block for block, own in blocks if own == low],
-             [block for block, own in blocks if own.endswith("." + low)], [block for block, own in blocks if low in own])
-    best = next(filter(None, ranks), [])
-    if not best:
-        names = ", ".join(dict.fromkeys(block.name for block, _ in blocks))
+    """The lines of the blocks so named, whole or by their last parts, else of those with this in their names; any case.
+
+    JevlensError with the names that there are.
+    """
+    asked, named = name.strip().lower(), [(block.name, block) for block in doc.blocks()]
+    found = ([block for own, block in named if f".{own}".lower().endswith(f".{asked}")]
+             or [block for own, block in named if asked in own.lower()])
+    if not found:
+        names = ", ".join(dict.fromkeys(own for own, _ in named))
         raise JevlensError(f"recall: block {name[:80]!r}: not in this output; it has {names[:600] or 'no blocks'}")
-    return {line for block in best for line in range(block.start, block.end)}
+    return {line for block in found for line in range(block.start, block.end)}
 
 
 def select(doc: views.Doc, asked: Mapping[str, str]) -> list[int]:
-    """The 0-based lines for `lines`, `block` and `pattern`; hits of a pattern and what is around stay in the others."""
+    """The 0-based lines for `lines`, `block` and `pattern`; its hits, and two lines around each, stay in the others."""
     total = len(doc.lines)
     chosen = set(range(total))
     if "lines" in asked:
@@ -1370,7 +1363,7 @@ def select(doc: views.Doc, asked: Mapping[str, str]) -> list[int]:
         chosen &= block_lines(doc, asked["block"])
     if "pattern" in asked:
         hits = chosen.intersection(search(asked["pattern"], doc.lines))
-        chosen &= {line for hit in hits for line in range(hit - AROUND, hit + AROUND + 1)}
+        chosen &= {line for hit in hits for line in range(hit - 2, hit + 3)}
     return sorted(chosen)
 
 
@@ -1387,15 +1380,16 @@ def page(text: str, start: int) -> tuple[str, int]:
 def answer(id: str, record: Mapping[str, Any], asked: Mapping[str, str], cursor: str = "") -> str:
     """One page of a stored output. Without a restriction, and when it fits a page, the text itself and nothing else.
 
-    Of a part, each line is behind a gutter with its number, where the output has none of its own.
+    cursor: the character of the whole answer that the page starts with. Of a part, each line is behind a gutter with
+    its number, where the output has none of its own.
     """
-    if not re.fullmatch(CURSOR, cursor):
+    if not re.fullmatch(r"(?a)\d{0,12}", cursor):
         raise JevlensError(f"recall: cursor {cursor[:40]!r}: use the one that the page before names")
     doc = read_record(record)
-    chosen, text, number = select(doc, asked), doc.text, doc.numbers.number
+    chosen, text = select(doc, asked), doc.text
     if len(chosen) < len(doc.lines):
-        width = 0 if doc.numbers.prefix else max((len(str(number(line))) for line in chosen), default=0)
-        text = "\n".join(f"{number(line):>{width}}│ " * bool(width) + doc.lines[line] for line in chosen)
+        width = 0 if doc.numbers.prefix else len(str(doc.numbers.number((chosen or [0])[-1])))
+        text = "\n".join(f"{doc.numbers.number(at):{width}}│ " * bool(width) + doc.lines[at] for at in chosen)
     shown, follow = page(text, int(cursor or 0))
     if shown == doc.text:
         return shown
@@ -1440,16 +1434,17 @@ HEADER_LINES = 20  # a shorter header (imports) always stays
 SMALL_GAP = 40  # characters; a smaller gap costs as much as its marker
 RUN_GAIN = 120  # characters that a known run must have, about two markers
 COVER_PRICE = 13_000  # characters that a missed name costs: 3,240 tokens a lost reference, measured
-DROPPED_NAMES = 8  # names of dropped blocks in a footer at most
-DROPPED_CHARS = 160
 # tool and command of our own recall, also as hosts name a tool of an MCP server
 RECALL = r"(?s)(?:\S*lens\S*__)?recall |bash .*jevlens(?:\.py)? recall "
 
 
 def default_footer(seen: Seen) -> str:
-    """The line under a view: the output is whole and stored, this view is short, and how to get the rest."""
-    names = seen.dropped[:DROPPED_NAMES]
-    while len(", ".join(names)) > DROPPED_CHARS - 2:
+    """The line under a view: the output is whole and stored, this view is short, and how to get the rest.
+
+    At most 40 tokens, and the names of up to eight dropped blocks in 160 characters.
+    """
+    names = seen.dropped[:8]
+    while len(", ".join(names)) > 158:
         names = names[:-1]
     return (f"[jevlens {seen.view}: {len(seen.kept)} of {seen.total} lines, complete output stored; {views.MARK} = left"
             f' out, see recall("{seen.id}", lines="a-b" or pattern=… or block=…)'
@@ -1477,11 +1472,11 @@ class Lens:
             self.store = DirectoryStore(store, self.settings.keep_days)
         self.remember, self.gutter = remember, bool(gutter)
         self.footer: Callable[[Seen], str] = footer or (default_footer if footer is None else lambda seen: "")
-        self.session, self.session_id, self.call_id = Session(), session or "", ""
+        self.session, self.call_id = Session(), ""
         self._fold, self._lock = Fold(self), threading.RLock()
-        self._counted: set[object] = set()
-        self._counts = collections.Counter(considered=0, shortened=0, before=0, after=0, recalls=0, sent=0, cut=0)
-        self.resume()
+        self._events: list[Mapping[str, Any]] = []
+        self._counted, self._used = set[object](), {"sent": 0, "cut": 0}
+        self.resume(session or "")
 
     # ------------------------------------------------ seeing
 
@@ -1497,7 +1492,7 @@ class Lens:
         with self._lock:
             seen = self._see(self.session, [output, *call])
             self._count(seen, tool, object())
-            self._journal([seen.text if seen.id else output, *call])
+            self._tell([seen.text if seen.id else output, *call])
             return seen
 
     def _see(self, session: Session, call: Any, learn: bool = False) -> Seen:
@@ -1558,13 +1553,10 @@ class Lens:
 
         Raises JevlensError for an unknown id, a bad range, pattern, block or cursor.
         """
-        record = self._record(id)
-        given = {"lines": lines, "pattern": pattern, "block": block}
-        text = answer(id, record, {key: value for key, value in given.items() if value}, str(cursor or ""))
-        with self._lock:
-            self._counts["recalls"] += 1
-        self._log({"event": "recall", "id": id, "session": record.get("session", ""), "lines": lines or "",
-                   "pattern": bool(pattern), "block": bool(block)})
+        record, given = self._record(id), {"lines": lines, "pattern": pattern, "block": block}
+        asked = {key: value for key, value in given.items() if value}
+        text = answer(id, record, asked, str(cursor or ""))
+        self._log({"event": "recall", "id": id, "session": record.get("session", ""), "by": sorted(asked)})
         return text
 
     def _record(self, id: str) -> dict[str, Any]:
@@ -1580,26 +1572,24 @@ class Lens:
         """The conversation was compacted: the model no longer has what was sent before."""
         with self._lock:
             self.session.forget()
-            self._journal(None)
+            self._tell(None)
 
-    def resume(self, known: Container[str] = ()) -> None:
-        """Learn what this session was sent according to its journal, but for the calls `known`."""
-        for event in read_jsonl(self._journal_file(), SESSION_TAIL):
+    def resume(self, session: str, known: Container[str] | None = ()) -> None:
+        """Go on with a session: learn what it was sent, as its journal tells, but for the calls `known` (None: all)."""
+        folder, self.session_id = getattr(self.store, "path", ""), session
+        named = folder and session
+        self._journal = os.path.join(folder, "sessions", digest(session)[:24] + ".jsonl") if named else ""
+        for event in read_jsonl(self._journal, SESSION_TAIL) if known is not None else ():
             if event.get("see") is None:
                 self.session.forget()
-            elif event.get("call") not in known:
+            elif event.get("call") not in (known or ()):
                 self._see(self.session, event["see"], learn=True)
 
-    def _journal_file(self) -> str:
-        folder = getattr(self.store, "path", "") if self.session_id else ""
-        return os.path.join(folder, "sessions", digest(self.session_id)[:24] + ".jsonl") if folder else ""
-
-    def _journal(self, call: Any) -> None:
-        """Tell later processes of this session what was sent (None: it was compacted)."""
-        # without a journal the next process only sends once more what is known
-        with contextlib.suppress(OSError, TypeError, ValueError):
-            if self._journal_file() and len(call[0] if call else "") < SESSION_TAIL // 4:
-                append_private(self._journal_file(), {"call": self.call_id, "see": call})
+    def _tell(self, call: Any) -> None:
+        """Write into the journal, for later processes of this session, what was sent (None: it was compacted)."""
+        with contextlib.suppress(OSError, TypeError, ValueError):  # without it they only send once more what is known
+            if self._journal and len(call[0] if call else "") < SESSION_TAIL // 4:
+                append_private(self._journal, {"call": self.call_id, "see": call})
 
     def messages(self, messages: Iterable[Any], shape: str = "openai") -> list[Any]:
         """The list with its large tool results shortened: a new list, nothing else in it changed.
@@ -1611,42 +1601,39 @@ class Lens:
         if shape not in SHAPES:
             raise JevlensError(f"messages: shape {str(shape)[:40]!r}: use one of {', '.join(SHAPES)}")
         with self._lock:
-            found = list(messages)
-            marks = [hash(repr(message)) for message in found]
-            if self._fold.marks != marks[:len(self._fold.marks)]:
-                self._fold = Fold(self)
-            self._fold.sent += map(self._fold.add, found[len(self._fold.sent):])
-            self._fold.marks = marks
-            return [old if new is None else copy.deepcopy(new) for old, new in zip(found, self._fold.sent)]
+            found, fold = list(messages), self._fold
+            if fold.mark != hash(repr(found[:len(fold.sent)])):
+                fold = self._fold = Fold(self)
+            fold.sent += map(fold.add, found[len(fold.sent):])
+            fold.mark = hash(repr(found))
+            return [old if new is None else copy.deepcopy(new) for old, new in zip(found, fold.sent)]
 
     def used(self, input_tokens: int, cache_read_tokens: int = 0) -> None:
         """Feed one model call: its uncached and its cached input tokens."""
         with self._lock:
-            cut = self._counts["before"] - self._counts["after"]
-            self._counts.update(sent=int(input_tokens) + int(cache_read_tokens), cut=cut)
+            self._used["sent"] += int(input_tokens) + int(cache_read_tokens)
+            self._used["cut"] += self.stats()["saved"]
 
     def stats(self) -> dict[str, Any]:
-        """Counts, tokens of shortened results before and after, and `kept_out`: cut / (sent + cut) over all calls."""
-        counts: dict[str, Any] = dict(self._counts)
+        """The sums of `log_stats`, of all calls `sent` and `cut` (see `used`), and `kept_out`: cut / (sent + cut)."""
+        counts = {**log_stats(self._events), **self._used}
         counts["kept_out"] = round(counts["cut"] / max(1, counts["sent"] + counts["cut"]), 4)
         if isinstance(self.judge, JevJudge):
             counts["jev"] = {**self.judge.counts, "degraded": self.judge.degraded}
         return counts
 
     def _count(self, seen: Seen, tool: str, mark: object) -> None:
-        """Count and log a decision, once for each mark."""
+        """Log a decision, once for each mark."""
         if seen.reason in ("small", "learned") or mark in self._counted:
             return
         self._counted.add(mark)
-        self._counts["considered"] += 1
-        if seen.view != "full":
-            self._counts.update(shortened=1, before=seen.tokens_before, after=seen.tokens_after)
-        self._log({"event": "see", "session": self.session_id, "id": seen.id, "tool": str(tool)[:80],
-                   "kind": seen.kind, "shape": seen.shape, "view": seen.view, "reason": seen.reason,
-                   "kept": len(seen.kept), "kept_lines": _spans(seen.kept) if seen.id else "", "total": seen.total,
+        told = {key: getattr(seen, key) for key in ("id", "kind", "shape", "view", "reason", "total")}
+        self._log({"event": "see", "session": self.session_id, "tool": str(tool)[:80], **told,
+                   "kept": len(seen.kept), "kept_lines": _spans(seen.kept) if seen.id else "",
                    "before": seen.tokens_before, "after": seen.tokens_after})
 
     def _log(self, event: Mapping[str, Any]) -> None:
+        self._events.append(event)
         with contextlib.suppress(Exception):  # the log is a service; a full disk must not cost the result
             if self.settings.log and hasattr(self.store, "log"):
                 self.store.log(event)
@@ -1655,10 +1642,8 @@ class Lens:
 def free_id(text: str, store: Any) -> str:
     """The id of a text: short, and whole when another text has the short one."""
     whole = "r" + digest(text)
-    for id in (whole[:1 + ID_DIGITS], whole):
-        if unpack(store.get(id) or {"text": text}) == text:
-            return id
-    raise JevlensError("store: two texts with one SHA-256")
+    short = whole[:1 + ID_DIGITS]
+    return short if unpack(store.get(short) or {"text": text}) == text else whole
 
 
 def _fault(error: Exception) -> str:
@@ -1772,7 +1757,6 @@ def make_judge(judge: Any, settings: Settings) -> Any:
 
 SHAPES = ("openai", "responses", "anthropic", "gemini")
 TEXT_TYPES = ("text", "input_text", "output_text", None)  # of parts whose `text` is text; None: Gemini's have no type
-INNER = ("functionCall", "function_call", "functionResponse", "function_response")  # what Gemini's parts hold
 # keys of results whose strings are text, in every host and shape
 TEXT_KEYS = ("text", "content", "output", "error", "result", "stdout", "stderr", "textResultForLlm")
 ASSISTANT = ("assistant", "model")
@@ -1812,11 +1796,10 @@ def _get(item: Any, *keys: str) -> Any:
 
 
 def _parts(message: Any) -> Iterable[Any]:
-    """A message, its calls and the parts of its content."""
+    """A message, the parts of its content (of Gemini's, what they hold) and its calls."""
     parts = _get(message, "content", "parts")
-    parts = [{"text": parts}] if isinstance(parts, str) else parts if isinstance(parts, list) else []
-    for part in (message, *parts, *(_get(message, "tool_calls") or ())):
-        yield _get(part, *INNER) or part
+    for part in (message, *(parts if isinstance(parts, list) else ()), *(_get(message, "tool_calls") or ())):
+        yield _get(part, "functionCall", "function_call", "functionResponse", "function_response") or part
 
 
 def parsed(args: Any) -> Any:
@@ -1841,15 +1824,16 @@ class Fold:
     """One pass over a message list: what was said and called so far, and what was sent of the results.
 
     Messages, calls and results are told apart by their form, so the four shapes share one walk. learn: the results
-    stand as they were sent; they are only taken in. marks, sent: of `Lens.messages`, one a message.
+    stand as they were sent; they are only taken in. sent: what `add` gave for each message of `Lens.messages`; mark: a
+    hash of these messages.
     """
 
     def __init__(self, lens: "Lens", learn: bool = False) -> None:
         self.lens, self.learn, self.session = lens, learn, Session()
         self.calls: dict[Any, list[tuple[str, Any]]] = {}
         self.task = self.latest = self.said = self.reply = ""
-        self.marks: list[int] = []
         self.sent: list[Any] = []
+        self.mark = hash(repr(self.sent))
 
     def add(self, message: Any) -> Any:
         """Take in the next message; returns a copy with its results shortened, None when it stays as it is."""
@@ -1866,15 +1850,16 @@ class Fold:
 
     def _part(self, part: Any, role: Any, whole: bool) -> None:
         """Take in a part of a message, or the message itself: a result, a call, a compaction or a text."""
-        kind, text, what = str(_get(part, "type")), _get(part, "text"), _get(part, "function", "custom") or part
+        kind, text = str(_get(part, "type")), _get(part, "content" if whole else "text")
+        what = _get(part, "function", "custom") or part
         name, args = _get(what, "name"), _get(what, "arguments", "input", "args", "action")
         result = whole and role in ("tool", "function") or kind == "tool_result"
         key = "content" if result else "output" if kind.endswith("_call_output") else "response"
         if isinstance(part, dict) and key in part:
             self._result(part, key)
         elif what is not part or kind.endswith(("tool_use", "_call")) or args is not None:
-            made = (str(name or "bash"), parsed(args))  # only a local shell's call has no name
-            self.calls.setdefault(_get(part, "call_id", "id") or name, []).append(made)
+            key = _get(part, "call_id", "id") or name  # only a local shell's call has no name
+            self.calls.setdefault(key, []).append((str(name or "bash"), parsed(args)))
         elif kind == "compaction" or role == "user" and str(text).startswith(COMPACTED):
             self.session.forget()
         elif isinstance(text, str) and role in ASSISTANT and not _get(part, "thought"):
@@ -2000,12 +1985,11 @@ def hook(data: bytes, store: Any, settings: Settings) -> str:
     agent, path = (str(event.get(key) or "") for key in ("agent_id", "transcript_path"))
     # a sub-agent knows what stands in its own file
     path = os.path.join(os.path.splitext(path)[0], "subagents", f"agent-{agent}.jsonl") if agent else path
-    lens.session_id = str(session or "") + (agent and "/" + agent)
     lens.call_id = str(event.get("tool_use_id") or "")
     fold, whole = read_transcript(lens, path)
     lens.session = fold.session
-    if whole:  # the journal has what the transcript does not tell
-        lens.resume(fold.calls)
+    # the journal has what the transcript does not tell
+    lens.resume(str(session or "") + (agent and "/" + agent), fold.calls if whole else None)
     seen: list[Seen] = []
 
     def change(text: str) -> str:
