@@ -1302,6 +1302,7 @@ def data_dir(settings: Settings, environ: Mapping[str, str] = os.environ) -> str
 PAGE_LINES = 400  # lines of one answer; more would be the flood that the view avoided
 PAGE_CHARS = 50_000  # characters of one answer, about 12,500 tokens
 RANGE = r"(?a)\s*(?=[-:–]?\s*\d)(\d{0,12})\s*(?:[-:–]\s*(\d{0,12})\s*)?"  # 40, 40-90, 40-, -90; also a:b
+CURSOR = r"(?a)\d{0,12}"  # the character of the whole answer that a page starts with
 # two flags at most, of those that people write: `/src/img` is a path
 REGEX = r"(?s)/(.+)/[gimsuy]{0,2}"
 _SEARCH = ("import re,sys,json\nbody,lines=json.loads(sys.stdin.buffer.read())\nrule=re.compile(body,re.I)\n"
@@ -1383,7 +1384,7 @@ def answer(id: str, record: Mapping[str, Any], asked: Mapping[str, str], cursor:
     cursor: the character of the whole answer that the page starts with. Of a part, each line is behind a gutter with
     its number, where the output has none of its own.
     """
-    if not re.fullmatch(r"(?a)\d{0,12}", cursor):
+    if not re.fullmatch(CURSOR, cursor):
         raise JevlensError(f"recall: cursor {cursor[:40]!r}: use the one that the page before names")
     doc = read_record(record)
     chosen, text = select(doc, asked), doc.text
