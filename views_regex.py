@@ -302,11 +302,11 @@ def _shown(tool: str, args: Mapping[str, Any], command: str) -> List[Shown]:
 
 # The extensions of the files of each language of _LANGUAGES, and of what is not code.
 _EXTENSIONS = {
-    "python": "py pyi pyx", "js": "js mjs cjs jsx ts mts cts tsx vue svelte", "go": "go", "rust": "rs",
-    "java": "java groovy dart", "kotlin": "kt kts", "c": "c h cc cpp cxx hpp hh cu cuh m mm", "csharp": "cs",
-    "swift": "swift", "scala": "scala", "php": "php", "css": "css scss less", "bash": "sh bash zsh ps1 psm1",
-    "ruby": "rb rake rakefile gemfile", "lua": "lua", "elixir": "ex exs", "sql": "sql", "table": "csv tsv jsonl ndjson",
-    "docs": "md mdx txt rst adoc license readme changelog", "log": "log", "diff": "diff patch",
+    "python": "py pyi pyx", "js": "js mjs cjs jsx ts mts cts tsx vue svelte php", "go": "go",
+    "rust": "rs kt kts swift scala", "c": "c h cc cpp cxx hpp hh cu cuh m mm cs java groovy dart",
+    "css": "css scss less", "bash": "sh bash zsh ps1 psm1", "ruby": "rb rake rakefile gemfile", "lua": "lua",
+    "elixir": "ex exs", "sql": "sql", "table": "csv tsv jsonl ndjson", "log": "log", "diff": "diff patch",
+    "docs": "md mdx txt rst adoc license readme changelog",
     "config": "json jsonc json5 xml yaml yml toml ini cfg conf lock env properties plist gradle tf makefile dockerfile "
               "justfile gitignore",
 }
@@ -703,16 +703,18 @@ def named_files(tool: str, args: Mapping[str, Any]) -> List[str]:
 
 
 class _Language(NamedTuple):
-    """One row of the keyword table.
+    """One row of the keyword table, for one language or several that read alike.
 
-    family: how a block ends: indent, end (its own `end`), brace, sql, keys. scan: the rule of strings and comments that
-    could mislead, "" where none. keys: words before a declared name; constants: how a constant begins, its name in a
-    group. hit, miss: a line that declares, and the nearest that does not. methods: `name(…) {` declares too.
+    family: how a block ends: indent, end (its own `end`), sql (the next statement), brace, keys. scan: the rule of
+    strings and comments that could mislead. functions, types: words before a declared name; constants: how a constant
+    begins, its name in a group. hit, miss: a line that declares, and the nearest that does not. methods: `name(…) {`
+    declares too.
     """
 
     family: str
     scan: str
-    keys: str
+    functions: str
+    types: str
     constants: str
     hit: str
     miss: str
@@ -721,52 +723,39 @@ class _Language(NamedTuple):
 
 _NEVER = r"(?!)"
 _LANGUAGES = {
-    "python": _Language("indent", "scan-triple", "def class", r"([A-Za-z_]\w*)(?:[ \t]*:[^=\n]{1,200})?[ \t]*=(?!=)",
+    "python": _Language("indent", "scan-hash", "def", "class", r"([A-Za-z_]\w*)(?:[ \t]*:[^=\n]{1,200})?[ \t]*=(?!=)",
                         "async def main():", "definitely(x)"),
-    "ruby": _Language("end", "scan-hash", "def class module describe context it specify", r"([A-Z][A-Z0-9_]+)[ \t]*=",
+    "ruby": _Language("end", "scan-hash", "def it specify", "class module describe context", r"([A-Z][A-Z0-9_]+)[ \t]*=",
                       "def self.load(x)", "default = 1"),
-    "lua": _Language("end", "scan-lua", "function", r"(?:local[ \t]+)?([\w.]+)[ \t]*=[ \t]*(?:function\b|\{[ \t]*$)",
-                     "local function load(x)", "functional(x)"),
-    "elixir": _Language("end", "scan-triple",
-                        "defmodule defprotocol defimpl defmacrop? defp? defguardp? describe test schema",
-                        r"@([a-z]\w*)[ \t]+[\[%~{]", "defp load(x) do", "default(x)"),
-    "js": _Language("brace", "scan-js", r"function\b\s*\*? class interface enum namespace type (?:describe|it|test"
-                    r"|suite|context)(?:\.\w+){0,3}(?=\()", r"(?:const|let|var)\s+([\w$]+)"
-                    r"|([\w$.]{1,100})\s*=\s*(?:async\s*)?(?:function|\(|\{)", "export async function load(x) {",
-                    "typeof x", True),
-    "go": _Language("brace", "scan-c", "func type", r"(?:var|const)[ \t]+([\w(]+)",
-                    "func (p *Parser) Feed(b []byte) int {", "funcs.Add(x)"),
-    "rust": _Language("brace", "scan-c", "fn struct enum trait impl mod union type macro_rules",
-                      r"(?:const|static)[ \t]+(?:mut[ \t]+)?(\w+)", "pub(crate) async fn run(x: u8) {", "fnord(x)"),
-    "java": _Language("brace", "scan-c", "class @?interface enum record", _NEVER, "public class Parser {", "classes();",
-                      True),
-    "kotlin": _Language("brace", "scan-c", "fun class interface object typealias", r"(?:val|var)[ \t]+(\w+)",
-                        "private suspend fun load(x: Int) {", "funny(x)"),
-    "c": _Language("brace", "scan-c", r"struct class enum(?:\s+class)? union namespace @interface @implementation",
-                   r"#\s*define\s+(\w+)|[\w:<>*, ]{0,80}?(\w+)(?:\[[^\]\n]{0,40}\]){1,3}\s*=",
-                   "typedef struct parser {", "structure(x);", True),
-    "csharp": _Language("brace", "scan-c", r"class interface struct enum record(?:\s+struct)? namespace delegate",
-                        _NEVER, "internal sealed class Foo", "classes.Add(x);", True),
-    "swift": _Language("brace", "scan-c",
-                       "func class struct enum protocol extension actor typealias init deinit subscript",
-                       r"(?:let|var)[ \t]+(\w+)", "public func load(_ x: Int) {", "functional()"),
-    "scala": _Language("brace", "scan-c", "def class object trait enum extension", r"(?:val|var|type)[ \t]+(\w+)",
-                       "case class Point(x: Int)", "defer(x)"),
-    "php": _Language("brace", "scan-js", "function class interface trait enum namespace", r"const\s+(\w+)|\$(\w+)\s*=",
-                     "public static function load($x)", "functions($x);"),
-    "css": _Language("brace", "scan-css", "", r"([^{}]{1,200}?)[ \t]*\{", ".card > a:hover {", "color: red;"),
-    "bash": _Language("brace", "scan-hash", "function", _NEVER, "function clean {", "functional x", True),
+    "lua": _Language("end", "scan-lua", "function", _NEVER, r"(?:local[ \t]+)?([\w.]+)[ \t]*=[ \t]*(?:function\b"
+                     r"|\{[ \t]*$)", "local function load(x)", "functional(x)"),
+    "elixir": _Language("end", "scan-hash", "defmacrop? defp? defguardp? test schema",
+                        "defmodule defprotocol defimpl describe", r"@([a-z]\w*)[ \t]+[\[%~{]", "defp load(x) do",
+                        "default(x)"),
     "sql": _Language("sql", "scan-lua", r"(?i:(?:create|alter|drop|insert|update|delete|merge|with|select|grant|do|call"
                      r"|copy)(?:\s+(?:or|replace|temp|temporary|unique|materialized|table|view|function|procedure"
                      r"|trigger|index|type|schema|policy|into|from|on|if|not|exists|only|concurrently)\b){0,8})",
-                     _NEVER, "CREATE TABLE IF NOT EXISTS users (", "created_at timestamptz,"),
-    "keys": _Language("keys", "scan-hash", "", r"(?:- )?(?:\"([^\"\n]{1,200})\"|([\w./@$%-]{1,200}))\s*:(?:\s|$)"
-                      r"|([{\[])\s*$|<([A-Za-z][\w:.-]{0,80})[^<]*$|- (\S.{0,200})"
-                      r"|([\w-]{1,80}(?: \"[^\"]{0,200}\"){0,3}) ?\{\s*$", '"scripts": {', "}, 1"),
+                     _NEVER, _NEVER, "CREATE TABLE IF NOT EXISTS users (", "created_at timestamptz,"),
+    "js": _Language("brace", "scan-js", r"function\b\s*\*? (?:it|test)(?:\.\w+){0,3}(?=\()",
+                    r"class interface trait enum namespace type (?:describe|suite|context)(?:\.\w+){0,3}(?=\()",
+                    r"(?:const|let|var)\s+([\w$]+)|\$?([\w$.]{1,100})\s*=\s*(?:async\s*)?(?:function|[({\[])",
+                    "export async function load(x) {", "typeof x", True),
+    "go": _Language("brace", "scan-c", "func", "type", r"(?:var|const)[ \t]+([\w(]+)",
+                    "func (p *Parser) Feed(b []byte) int {", "funcs.Add(x)"),
+    "rust": _Language("brace", "scan-c", "fn fun func def macro_rules typealias init deinit subscript",
+                      "class interface struct enum trait impl mod union type object protocol extension actor",
+                      r"(?:const|static|val|var|let)[ \t]+(?:mut[ \t]+)?(\w+)", "pub(crate) async fn run(x: u8) {",
+                      "fnord(x)"),
+    "c": _Language("brace", "scan-c", "delegate", r"struct class enum(?:\s+(?:class|struct))? union namespace record "
+                   "@?interface @implementation", r"#\s*define\s+(\w+)|[\w:<>*, ]{0,80}?(\w+)(?:\[[^\]\n]{0,40}\])"
+                   r"{1,3}\s*=", "typedef struct parser {", "structure(x);", True),
+    "css": _Language("brace", "scan-js", _NEVER, _NEVER, r"([^{}]{1,200}?)[ \t]*\{", ".card > a:hover {", "color: red;"),
+    "bash": _Language("brace", "scan-hash", "function", _NEVER, _NEVER, "function clean {", "functional x", True),
+    "keys": _Language("keys", "scan-hash", _NEVER, _NEVER,
+                      r"(?:- )?(?:\"([^\"\n]{1,200})\"|([\w./@$%-]{1,200}))\s*:(?:\s|$)|([{\[])\s*$"
+                      r"|<([A-Za-z][\w:.-]{0,80})[^<]*$|- (\S.{0,200})|([\w-]{1,80}(?: \"[^\"]{0,200}\"){0,3}) ?\{\s*$",
+                      '"scripts": {', "}, 1"),
 }
-_TYPES = frozenset("class interface @interface enum record struct trait impl namespace mod module object protocol "
-                   "extension actor union type describe suite context defmodule defprotocol "
-                   "defimpl @implementation".split())
 _MODIFIERS = (r"(?:(?:export|default|declare|abstract|async|public|private|protected|internal|fileprivate|static|final"
               r"|readonly|override|sealed|open|suspend|inline|data|inner|annotation|companion|partial|unsafe|extern"
               r"|virtual|implicit|lazy|case|local|mutating|indirect|convenience|required|operator|typedef"
@@ -780,9 +769,9 @@ _NAME_AFTER = (r"\b!?[ \t]*(?:<[^>\n]{0,200}>[ \t]*)?(?:\([^():\n]{0,120}?\*?(?P
 
 def _declaration(row: _Language) -> str:
     """The pattern of a language's declarations: the last group that took part is the name."""
-    words = row.keys if row.family == "sql" else row.keys.replace(" ", "|")
-    keyed = f"(?P<key>{words}){_NAME_AFTER}|" if words else ""
-    return f"^{_MODIFIERS}(?:{keyed}(?P<constant>{row.constants}))"
+    words = f"(?:(?P<function>{row.functions})|(?P<type>{row.types}))".replace(" ", "|")
+    modifiers = _MODIFIERS if row.functions != row.types else ""  # none where there are no such words
+    return f"^{modifiers}(?:{words}{_NAME_AFTER}|(?P<constant>{row.constants}))"
 
 
 _DOUBLE, _SINGLE = r'"(?:[^"\\\n]|\\.)*"', r"'(?:[^'\\\n]|\\.)*'"
@@ -797,22 +786,19 @@ _BLOCK_RULES = (
     Rule("scan-c", rf"//.*|{_NOTE}|{_TEMPLATE}|{_TRIPLE}|\b[bc]?r(?P<r>#{{0,8}})\"[\s\S]*?(?:\"(?P=r)|\Z)"
          rf"|R\"(?P<raw>\w{{0,16}})\([\s\S]*?(?:\)(?P=raw)\"|\Z)|@\"[\s\S]*?(?:\"|\Z)|{_DOUBLE}"
          r"|'(?:[^'\\]|\\[^']{1,10}|\\')'", "c = '{';", "fn f<'a>(x: &'a str)", re.A),
-    Rule("scan-css", f"{_NOTE}|{_DOUBLE}|{_SINGLE}", "content: '}'", "color: red"),
-    Rule("scan-hash", rf"(?:^|(?<=[ \t;]))#.*|{_DOUBLE}|'[^'\n]*'|\\.", "x # {", "echo $#", re.M),
-    Rule("scan-triple", rf"#.*|{_TRIPLE}|{_DOUBLE}|{_SINGLE}", 'x = """', "x = y"),
+    Rule("scan-hash", rf"(?:^|(?<=[ \t;]))#.*|{_TRIPLE}|{_DOUBLE}|{_SINGLE}|\\.", "x # {", "echo $#", re.M),
     Rule("scan-lua", rf"(?:--)?\[\[[\s\S]*?(?:\]\]|\Z)|{_NOTE}|--.*|{_DOUBLE}|'[^'\n]*'", "x = [[", "x = y[1]"),
-    # `name(…) {`: words of a type, a name, an opening parenthesis; the caller checks what follows
-    Rule("declare-method", r"^(?:[\w<>\[\],.&*:?~@|$]{1,200}[ \t]+){0,6}?[*&]{0,2}((?:\w+::){0,4}(?:operator[^\s\w(]{1,"
-         r"3}|[#~]?[A-Za-z_$][\w$:.-]*))[ \t]*(?:<[^()\n]{0,200}>)?\(", "static int load(const char *x) {", "x = y(z)",
-         re.A),
-    Rule("control-word", r"^[}\s]*(?:return|else|if|for|foreach|while|do|switch|catch|finally|new|throw|case|await"
-         r"|yield|typeof|delete|using|lock|synchronized|fixed|when|super|sizeof|assert|try|goto|in|of)\b",
-         "else if (x) {", "format(x) {", re.A),
-    Rule("clause", r"^\s*(?:throws|where|extends|implements|with|requires|noexcept|const|->|:)(?![\w])",
+    # `name(…) {`: words of a type, a name, an opening parenthesis, not a statement; the caller checks what follows
+    Rule("declare-method", r"^(?!(?:return|else|if|for|foreach|while|do|switch|catch|finally|new|throw|case|await|yield"
+         r"|typeof|delete|using|lock|synchronized|fixed|when|super|sizeof|assert|try|goto|in|of)\b)(?:[\w<>\[\],.&*:?~@|$]"
+         r"{1,200}[ \t]+){0,6}?[*&]{0,2}((?:\w+::){0,4}(?:operator[^\s\w(]{1,3}|[#~]?[A-Za-z_$][\w$:.-]*))[ \t]*"
+         r"(?:<[^()\n]{0,200}>)?\(", "static int load(const char *x) {", "x = y(z)", re.A),
+    # what goes on with a signature on the next line
+    Rule("clause", r"^\s*(?:\{|(?:throws|where|extends|implements|with|requires|noexcept|->|:)(?!\w))",
          "    throws IOException {", "throwsUp();", re.A),
     Rule("import", r"^(?:export[ \t]+)?(?:import|from|use|using|require|require_relative|include|alias|package|open"
-         r"|extern crate)\b(?![ \t]*[=:.])|^#[ \t]*(?:include|import|pragma)|^(?:const|let"
-         r"|var)[ \t].{1,200}?=[ \t]*require\(|^@(?:import|use)\b|^mod \w+;", "from a import b", "important = 1", re.A),
+         r"|extern crate)\b(?![ \t]*[=:.])|^#[ \t]*(?:include|import|pragma)|^(?:const|let|var)[ \t].{1,200}?=[ \t]*"
+         r"require\(|^@(?:import|use)\b|^mod \w+;", "from a import b", "important = 1", re.A),
 )
 _LONG_CODE = 10_000  # characters; a longer line is data: it is not scanned and counts as one without brackets
 _CODE_MOST = 1_000_000  # characters; a longer file is generated, and nobody reads its outline
@@ -821,190 +807,156 @@ _SIGNATURE = 6  # lines of a signature that an outline shows at most
 _LOOKAHEAD = 40  # lines in which a signature must reach its body
 _DEEP = 1 << 30  # the level of a line inside a string: it ends no block
 _INSIDE = "\0"  # stands for a line inside a string that runs over lines
-_CODE_SHAPES = ("read", "display", "edit")
+_CLOSERS = {"end": ("}", "]", ")", "end"), "keys": ("}", "]", ")", "- ", "</")}  # else brackets; by family
+
+
+class _Found(NamedTuple):
+    """A declaration: its block, with leading comments; its signature is the lines [line, body); its level."""
+
+    block: Block
+    line: int
+    body: int
+    level: int
 
 
 def _clean(lines: Sequence[str], scan: str) -> List[str]:
     """The lines without comments and with `"` for a string; _INSIDE for the inside of a string over lines."""
-    def blank(found: "re.Match[str]") -> str:
+    def _blank(found: "re.Match[str]") -> str:
         sign = found.group()
         over = sign.count("\n")
         return "\n" * over if sign.startswith(("//", "/*", "--", "#")) else '"' + ("\n" + _INSIDE) * over
 
     text = "\n".join([line if len(line) <= _LONG_CODE else _INSIDE for line in lines])
-    rows = pattern(scan).sub(blank, text).split("\n")
+    rows = pattern(scan).sub(_blank, text).split("\n")
     return [_INSIDE if row.strip(" \t\r") == _INSIDE else row.replace(_INSIDE, "") for row in rows]
 
 
-class _Found(NamedTuple):
-    """A declaration: its block [start, end) with leading comments, its signature [line, body), level, depth, name."""
+def _levels(clean: Sequence[str], language: str) -> List[int]:
+    """The level of each line, and the lowest after the last; a block ends before the line that falls to its own level.
 
-    start: int
-    line: int
-    body: int
-    end: int
-    level: int
-    depth: int
-    name: str
-    kind: str
+    Braces: how many brackets are open (braces only where others need not balance). Else twice the indentation, one
+    more for what closes something; where a body has its own `end`, or is a statement, only an `end` or a declaration
+    may end a block: texts in it may be indented less.
+    """
+    family = _LANGUAGES[language].family
+    if family == "brace":
+        opening, closing = ("{", "}") if language in ("bash", "css") else ("{([", "})]")
+        steps = (sum(map(line.count, opening)) - sum(map(line.count, closing)) for line in clean)
+        return [*accumulate(steps, initial=0)][:-1] + [-_DEEP]  # a fragment may close more than it opens
+    declares, closers = pattern(f"declare-{language}").match, _CLOSERS.get(family, ("}", "]", ")"))
+    out = [-_DEEP]
+    for text in reversed(clean):
+        bare = text.strip()
+        closes = bare.startswith(closers)
+        if text == _INSIDE and family != "end" or family == "sql" and bare and not declares(bare):
+            out.append(_DEEP)
+        elif not bare or family == "end" and not closes and not declares(bare):
+            out.append(out[-1])
+        else:
+            out.append(2 * (len(text) - len(text.lstrip())) + closes)
+    return out[::-1]
+
+
+def _body(clean: Sequence[str], line: int, family: str) -> Tuple[int, bool]:
+    """(first line after the signature that starts at `line`, whether a body follows)."""
+    level = 0
+    clause = False
+    for at, text in enumerate(map(str.rstrip, clean[line:line + _LOOKAHEAD]), line):
+        level += sum(map(text.count, "([")) - sum(map(text.count, ")]"))
+        argument = at == line and text.endswith(("=> {", ") {"))  # the body of a function that is an argument
+        if argument or text and level <= 0 and (family != "brace" or text[-1] == "{"):
+            return at + 1, True
+        clause = clause or bool(pattern("clause").match("".join(clean[at + 1:at + 2])))
+        if text and level <= 0 and (text[-1] in ";}" or not clause):
+            return at + 1, "{" in text
+    return line + 1, False
 
 
 _Declared = Optional[Tuple[str, str, int]]  # (name, kind, first line after the signature)
 
 
-def _brace_levels(clean: Sequence[str], all_kinds: bool) -> List[int]:
-    """How many brackets (braces only, or of all kinds) are open before the first line and after each."""
-    signs = ("{([", "})]") if all_kinds else "{}"
-    steps = (sum(map(line.count, signs[0])) - sum(map(line.count, signs[1])) for line in clean)
-    return list(accumulate(steps, initial=0))
-
-
-def _indent_levels(clean: Sequence[str], language: str) -> List[int]:
-    """The level of the next line that may end a block: twice its indentation, one more for what closes something.
-
-    Where a body ends at its `end`, only an `end` or a declaration may end a block: texts in it may be indented less.
-    """
-    family = _LANGUAGES[language].family
-    out = [-1]
-    for text in reversed(clean):
-        bare = text.strip()
-        closing = bare[:1] in ("}", "]", ")") or bare[:2] in ("- ", "</") and family == "keys" or (
-            family == "end" and bare[:3] == "end" and not bare[3:4].isalnum())
-        level = 2 * (len(text) - len(text.lstrip())) + closing
-        if text == _INSIDE and family != "end":
-            level = _DEEP
-        elif not bare or family == "end" and not closing and not pattern(f"declare-{language}").match(bare):
-            level = out[-1]
-        out.append(level)
-    return out[::-1]
-
-
-def _sql_levels(clean: Sequence[str]) -> List[int]:
-    """1 inside a statement: to the `;` at a line's end, outside `$$` and outside a body that runs to its END."""
-    out = [0]
-    dollars, body = 0, False
-    for text in map(str.strip, clean):
-        word = text[:5].upper()
-        dollars += text.count("$$")
-        body = (body or word == "BEGIN" and text[5:6] != ";") and word[:3] != "END" and not dollars
-        ends = text.endswith(";") and not dollars % 2 and not body
-        dollars = 0 if ends else dollars
-        out.append(0 if ends else 1 if text else out[-1])
-    return out
-
-
-def _body(clean: Sequence[str], line: int, row: _Language) -> Tuple[int, bool]:
-    """(first line after the signature that starts at `line`, whether a body follows)."""
-    level = 0
-    clause = False
-    for at in range(line, min(line + _LOOKAHEAD, len(clean))):
-        text = clean[at].rstrip()
-        level += sum(map(text.count, "([")) - sum(map(text.count, ")]"))
-        if level > 0 or not text:
-            if at == line and text.endswith(("=> {", ") {")):  # the body of a function that is an argument
-                return at + 1, True
-            continue
-        if row.family != "brace" or text.endswith("{"):
-            return at + 1, True
-        after = next((n for n in range(at + 1, min(at + 4, len(clean))) if clean[n].strip()), at)
-        if after > at and clean[after].lstrip()[:1] == "{" and text[-1] != ";":  # a brace on a line of its own
-            return after + 1, True
-        clause = clause or at > line and pattern("clause").match(text) is not None
-        if text[-1] in ";}" or not clause and (after == at or not pattern("clause").match(clean[after])):
-            return at + 1, "{" in text
-    return line + 1, False
-
-
-def _named(found: "re.Match[str]", text: str) -> Tuple[str, str]:
-    """(name, kind) of a match of a declaration rule on a line whose signature is `text`."""
-    name = [group for group in found.groups() if group][-1].strip().replace("::", ".")
-    if found["constant"] is None:
-        key = found["key"].split()[-1].partition(".")[0]
-        return (f"{found['owner']}.{name}" if found["owner"] else name), "class" if key in _TYPES else "function"
-    if found.group()[-1] == "{" and "=" not in found.group():  # a selector of CSS
-        return found.group()[:-1].strip(), "function"
-    lambdas = "=>" in text or "function" in found.group() or "= function" in text
-    return ("const" if name == "(" else name), "function" if lambdas else "constant"
-
-
-def _declaration_at(
+def _declared_at(
     lines: Sequence[str], clean: Sequence[str], levels: Sequence[int], at: int, language: str, inside: str
 ) -> _Declared:
     """What line `at` declares; `inside`: the kind of the block around it ("class" for none)."""
     row = _LANGUAGES[language]
     text = clean[at].strip()
     found = pattern(f"declare-{language}").match(lines[at].strip()[:_WIDTH])
-    if row.family == "keys":
-        name = [group for group in found.groups() if group][-1] if found and (at or len(text) > 1) else ""
-        title = lines[at + 1].strip(" ,\r") if name in ("{", "[") and at + 1 < len(lines) else name
-        return (title, "key", at + 1) if name else None
-    if found:
-        body, opened = _body(clean, at, row)
-        name, kind = _named(found, " ".join(clean[at:min(body, at + _SIGNATURE)]))
-        local = found["constant"] is not None and inside != "class" and (kind == "constant" or not opened)
-        statement = row.family == "sql" and levels[at] > 0
-        body = at + 1 if kind == "constant" else body
-        item = text.endswith(",") and text.count("(") <= text.count(")")  # of a list or literal, no open signature
-        return None if local or statement or item else (name, kind, body)
-    script = language in ("js", "bash")
-    callers = not script and inside == "function" and lines[at][0].isspace()  # no method inside a function
-    if not row.methods or "(" not in text or callers or pattern("control-word").match(text):
-        return None
-    found = pattern("declare-method").match(text)
     if not found:
+        return _method_at(clean, levels, at, language, inside) if row.methods and "(" in text else None
+    name = [group for group in found.groups() if group][-1].strip()
+    if row.family == "keys":
+        if name in ("{", "["):  # an item of a list, named by its first line
+            name = lines[at + 1].strip(" ,\r") if 0 < at < len(lines) - 1 else ""
+        return (name, "key", at + 1) if name else None
+    # an item of a list or literal, no open signature; a statement in the body of another
+    if text[-1:] == "," and text.count("(") <= text.count(")") or row.family == "sql" and clean[at][0].isspace():
         return None
-    body, opened = _body(clean, at, row)
-    ends, typed = clean[body - 1].rstrip(), found.start(1) > 0
-    prototype = not script and typed and not opened and ends.endswith(";") and "=" not in found.group()
+    body, opened = _body(clean, at, row.family)
+    if found["constant"] is None:
+        name = ".".join(filter(None, (found["owner"], name))).replace("::", ".")
+        return name, "class" if found["type"] else "function", body
+    signature = " ".join(clean[at:min(body, at + _SIGNATURE)])
+    value = signature.partition("=")[2].lstrip()
+    called = language == "css" or "=>" in value or value.startswith(("function", "async function"))
+    if inside != "class" and not (called and opened):  # a local variable
+        return None
+    return ("const" if name == "(" else name), "function" if called else "constant", body if called else at + 1
+
+
+def _method_at(clean: Sequence[str], levels: Sequence[int], at: int, language: str, inside: str) -> _Declared:
+    """What line `at` declares as `name(…) {`, or as a prototype with its types."""
+    script = language in ("js", "bash")
+    text = clean[at].strip()
+    found = pattern("declare-method").match(text)
+    if not found or not script and inside == "function" and clean[at][0].isspace():  # no method inside a function
+        return None
+    body, opened = _body(clean, at, "brace")
+    last, typed = clean[body - 1].rstrip(), found.start(1) > 0
+    prototype = not script and typed and not opened and last.endswith(";") and "=" not in found.group()
     # `name(…) {` opens one bracket; a call with a function as its argument opens two, or is closed by `;`
-    method = opened and (levels[body] == levels[at] + 1 or levels[body] <= levels[at] and (typed or ends.endswith("}")))
+    method = opened and (levels[body] == levels[at] + 1 or levels[body] <= levels[at] and (typed or last[-1:] == "}"))
     return (found[1].replace("::", "."), "function", body) if method or prototype else None
 
 
 def _declarations(lines: Sequence[str], language: str) -> List[_Found]:
     """The declarations of a text, in order, nested or disjoint: a block ends at the line that falls to its level."""
     row = _LANGUAGES[language]
-    clean = _clean(lines, row.scan)
-    levels = (_brace_levels(clean, language not in ("bash", "css")) if row.family == "brace"
-              else _sql_levels(clean) if row.family == "sql" else _indent_levels(clean, language))
+    total = next((at for at in range(len(lines), 0, -1) if lines[at - 1].strip()), 0)
+    clean = _clean(lines[:total], row.scan)
+    levels = _levels(clean, language)
     annotations = ("@", "[", "#[", "template") if row.family == "brace" else ("@",)
     found: List[_Found] = []
-    opened: List[int] = []  # places in `found`
+    opened: List[_Found] = []
     lead, base = -1, 0  # the first line of the comments and annotations before a declaration, and their level
     for at, text in enumerate(clean):
         bare = text.strip()
         if not bare:
-            lead, base = (-1, base) if not lines[at].strip() else (lead, base) if lead >= 0 else (at, levels[at])
+            lead, base = (-1, 0) if not lines[at].strip() else (lead, base) if lead >= 0 else (at, levels[at])
         elif text != _INSIDE and (lead < 0 or levels[at] <= base):
-            inside = found[opened[-1]].kind if opened else "class"
-            declared = _declaration_at(lines, clean, levels, at, language, inside) if bare[0] not in "}])>|&" else None
+            start = lead if lead >= 0 else at
+            inside = opened[-1].block.kind if opened else "class"
+            declared = _declared_at(lines, clean, levels, at, language, inside) if bare[0] not in "}])>|&" else None
+            lead, base = (start, levels[at]) if not declared and bare.startswith(annotations) else (-1, 0)
             if declared:
-                start = lead if lead >= 0 else at
-                while opened and not text[0].isspace() and _misled(lines, found[opened[-1]]):
-                    last = opened.pop()
-                    found[last] = found[last]._replace(end=start)
-                owner = found[opened[-1]].name + "." if opened else ""
-                opened.append(len(found))
-                found.append(_Found(start, at, declared[2], declared[2], levels[at], len(opened) - 1,
-                                    (owner + declared[0])[:_NAME], declared[1]))
-            if not declared and bare.startswith(annotations):
-                lead, base = (lead, base) if lead >= 0 else (at, levels[at])
-            else:
-                lead = -1
-        while opened and levels[at + 1] <= found[opened[-1]].level and at + 1 >= found[opened[-1]].body:
-            last = opened.pop()
-            # comments that lead the next declaration are not this one's
-            found[last] = found[last]._replace(end=max(found[last].body, lead if lead >= 0 else at + 1))
-    end = next((at for at in range(len(lines), 0, -1) if lines[at - 1].strip()), 0)
-    for last in opened:
-        found[last] = found[last]._replace(end=max(end, found[last].line + 1))
-    return found
+                while opened and not text[0].isspace() and _misled(lines, opened[-1]):
+                    found.append(_ended(opened.pop(), start))
+                owner = opened[-1].block.name + "." if opened else ""
+                block = Block((owner + declared[0])[:_NAME], start, at, len(opened), declared[1])
+                opened.append(_Found(block, at, declared[2], levels[at]))
+        while opened and levels[at + 1] <= opened[-1].level and at + 1 >= opened[-1].body:
+            found.append(_ended(opened.pop(), at + 1))
+    return sorted(found, key=lambda item: item.line)
 
 
-def _misled(lines: Sequence[str], block: _Found) -> bool:
+def _ended(item: _Found, end: int) -> _Found:
+    return item._replace(block=item.block._replace(end=end))
+
+
+def _misled(lines: Sequence[str], item: _Found) -> bool:
     """Whether a function in column 0 has an indented body: another declaration in column 0 cannot be inside it."""
-    body = any(line[:1].isspace() and line.strip() for line in lines[block.body:block.body + 5])
-    return block.kind == "function" and not lines[block.line][:1].isspace() and body
+    body = any(line[:1].isspace() and line.strip() for line in lines[item.body:item.body + 5])
+    return item.block.kind == "function" and not lines[item.line][:1].isspace() and body
 
 
 def _language(doc: Doc) -> str:
@@ -1024,7 +976,8 @@ def _declared(doc: Doc) -> List[_Found]:
     """The declarations of a text of code or keys in order of their lines."""
     if doc.shape in ("config", "json"):
         return _declarations(doc.bare, "keys")
-    language = _language(doc) if doc.shape in _CODE_SHAPES and len(doc.text) <= _CODE_MOST else ""
+    code = doc.shape in ("read", "display", "edit") and len(doc.text) <= _CODE_MOST
+    language = _language(doc) if code else ""
     return _declarations(doc.bare, language) if language else []
 
 
@@ -1036,10 +989,10 @@ def signatures(doc: Doc) -> List[int]:
     Empty for what is not code.
     """
     keep: Set[int] = set()
-    for item in doc.once("declared", lambda: _declared(doc)):
-        keep.add(item.start)  # what a function is for; and edits begin there
-        keep.update(at for at in range(item.start, item.line) if doc.bare[at].lstrip()[:1] in ("@", "["))
-        keep.update(range(item.line, min(item.line + _SIGNATURE, max(item.body, item.line + 1))))
+    for block, line, body, _ in doc.once("declared", lambda: _declared(doc)):
+        keep.add(block.start)  # what a function is for; and edits begin there
+        keep.update(at for at in range(block.start, line) if doc.bare[at].lstrip()[:1] in ("@", "["))
+        keep.update(range(line, min(line + _SIGNATURE, max(body, line + 1))))
     return sorted(keep)
 
 
@@ -1052,12 +1005,12 @@ def blocks(doc: Doc) -> List[Block]:
     """
     found: List[Block] = []
     skipped = 0  # the end of a short constant or key: an outline shows it whole, and what is inside it
-    for item in doc.once("declared", lambda: _declared(doc)):
-        least = {"constant": _CONSTANT, "key": _CONSTANT if item.depth else 2}.get(item.kind, 1)
-        if item.end - item.line < least:
-            skipped = max(skipped, item.end)
-        elif item.start >= skipped:
-            found.append(Block(item.name, item.start, item.end, item.depth, item.kind))
+    for block, line, _, _ in doc.once("declared", lambda: _declared(doc)):
+        least = {"constant": _CONSTANT, "key": _CONSTANT if block.depth else 2}.get(block.kind, 1)
+        if block.end - line < least:
+            skipped = max(skipped, block.end)
+        elif block.start >= skipped:
+            found.append(block)
     if doc.shape == "table" or len(doc.lines) < 2:
         return []
     return found if found and found[0].kind == "key" else _with_gaps(doc, found) if found else _section_blocks(doc)
@@ -1068,13 +1021,12 @@ def _with_gaps(doc: Doc, found: Sequence[Block]) -> List[Block]:
     out: List[Block] = []
     at = header_lines(doc.lines)
     for block in (*found, Block("", len(doc.lines), len(doc.lines))):
-        if not block.depth:
-            rows = [line for line in range(at, block.start) if doc.bare[line].strip()]
-            if not out and any(pattern("import").match(doc.bare[line].lstrip()) for line in rows):
-                out.append(Block("header", rows[0], rows[-1] + 1, 0, "header"))
-            elif len(rows) > 1:
-                out.append(Block(doc.bare[rows[0]].strip()[:_NAME], rows[0], rows[-1] + 1))
-            at = max(at, block.end)
+        rows = [line for line in range(at, block.start) if doc.bare[line].strip()] if not block.depth else []
+        if not out and any(pattern("import").match(doc.bare[line].lstrip()) for line in rows):
+            out.append(Block("header", rows[0], rows[-1] + 1, 0, "header"))
+        elif len(rows) > 1:
+            out.append(Block(doc.bare[rows[0]].strip()[:_NAME], rows[0], rows[-1] + 1))
+        at = max(at, block.end)
         out += [block] if block.name else []
     return out
 
