@@ -1426,7 +1426,7 @@ COVER_PRICE = 13_000  # characters that a missed name costs: 3,240 tokens a lost
 RECALL = r"(?s)(?:\S*lens\S*__)?recall |bash .*jevlens(?:\.py)? recall "
 
 
-def default_footer(seen: Seen) -> str:
+def default_footer(seen: Seen, how: str = 'recall("{}", lines="a-b" or pattern=… or block=…)') -> str:
     """The line under a view: the output is whole and stored, this view is short, and how to get the rest.
 
     At most 40 tokens, and the names of up to eight dropped blocks in 160 characters.
@@ -1435,8 +1435,7 @@ def default_footer(seen: Seen) -> str:
     while len(", ".join(names)) > 158:
         names = names[:-1]
     return (f"[jevlens {seen.view}: {len(seen.kept)} of {seen.total} lines, complete output stored; {views.MARK} = left"
-            f' out, see recall("{seen.id}", lines="a-b" or pattern=… or block=…)'
-            f"{'; left out: ' if names else ''}{', '.join(names)}]")
+            f" out, see {how.format(seen.id)}{'; left out: ' if names else ''}{', '.join(names)}]")
 
 
 class Lens:
@@ -1896,8 +1895,7 @@ MCP_TOOLS: list[Json] = [
          name: {"type": "string", "description": text} for name, text in RECALL_ARGS.items()}},
      "annotations": {"readOnlyHint": True}, "_meta": {"anthropic/maxResultSizeChars": 2 * PAGE_CHARS}},  # a page
     {"name": "stats", "description": "How many tokens of tool results jevlens kept out, and how often.",
-     "inputSchema": {"type": "object", "properties": {}}, "annotations": {"readOnlyHint": True}},
-]
+     "inputSchema": {"type": "object", "properties": {}}, "annotations": {"readOnlyHint": True}}]
 
 
 def read_transcript(lens: Lens, path: str) -> tuple[Fold, bool]:
@@ -1949,8 +1947,7 @@ HOSTS: dict[str, tuple[Callable[..., Any], str, Callable[[Any], Json]]] = {
     "toolResult": (swapped, "", lambda new: {"modifiedResult": new}),
     "turn_id": (codex_response, "; exit status not known", lambda new: {"continue": False, "stopReason": new}),
     "tool_response": (claude_response, "", lambda new: {"hookSpecificOutput": {
-        "hookEventName": "PostToolUse", "updatedToolOutput": new}}),
-}
+        "hookEventName": "PostToolUse", "updatedToolOutput": new}})}
 # what an event tells, by the names of Claude Code and Codex, and of Copilot CLI
 EVENT_NAMES = ("tool_name toolName", "tool_input toolArgs", "tool_response toolResult", "session_id sessionId")
 
@@ -2100,20 +2097,20 @@ def cmd_filter(args: Any) -> None:
 
 def cmd_statusline(args: Any) -> str:
     """Print one line for Claude Code's status line: what was kept out of its session, or of all."""
-    session, rows = _get(parsed(read_text("-")), "session_id"), _own_lens().store.events(SESSION_TAIL)
-    rows = [row for row in rows if not session or str(row.get("session")).split("/")[0] == session]
-    return "jevlens kept out {share:.0%}: {shortened} of {considered} results shortened, {recalls} recalls".format_map(
-        log_stats(rows))
+    session = _get(parsed(read_text("-")), "session_id")
+    return STATS.format_map(log_stats(_own_lens().store.events(SESSION_TAIL), session))
 
 
 # ---------------------------------------------------------------- command line
 
+STATS = ("jevlens kept out {share:.0%}, {saved:,} tokens: {shortened} of {considered} results shortened, "
+         "{recalls} recalls, Jev asked {asked} times for ${cost:.4f}")
 # how `diff` shows a line that (the model did not get, it got)
 DIFF = {"plain": ("- {}", "  {}"), "terminal": ("\x1b[31m- {}\x1b[0m", "  {}"),
-        "page": ('<li class="gone">{}', "<li>{}")}
-PAGE = """<!doctype html><meta charset="utf-8"><title>jevlens</title><style>:root{{color-scheme:light dark}}
-body{{font:14px/1.45 ui-monospace,monospace}}li{{white-space:pre-wrap;overflow-wrap:anywhere}}.gone{{background:#f003}}
-</style><h1>{}</h1><p>Marked lines were not sent to the model; the complete output is stored.</p><ol>{}</ol>"""
+        "page": ("<li><mark>{}</mark>", "<li>{}")}
+PAGE = """<!doctype html><meta charset="utf-8"><meta name="color-scheme" content="light dark"><title>{0}</title>
+<h1>{0}</h1><p>Marked lines were not sent to the model; the complete output is stored.</p>
+<ol style="font-family:monospace;white-space:pre-wrap">{1}</ol>"""
 
 
 def _settings() -> Settings:
@@ -2131,19 +2128,16 @@ def _own_lens(judge: str = "local", **changes: Any) -> Lens:
 
 def _shell_footer(seen: Seen) -> str:
     """The footer for people and shells: the recall is a command."""
-    return default_footer(seen).replace(f'recall("{seen.id}", lines="a-b" or pattern=… or block=…)',
-                                        f"`jevlens.py recall {seen.id} --lines a-b`, --pattern or --block")
+    return default_footer(seen, "`jevlens.py recall {} --lines a-b`, --pattern or --block")
 
 
 def write_text(text: str, stream: Any = None) -> None:
     """Write a text as the bytes it came from, without newline translation, in one piece."""
     out = (stream or sys.stdout).buffer
+    # the rest are halves of surrogate pairs, from a program
+    bytes_only = not re.search("[\ud800-\udc7f\udd00-\udfff]", text)
     try:
-        data = text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:  # half of a surrogate pair, from a program
-        data = text.encode("utf-8", "surrogatepass")
-    try:
-        out.write(data)
+        out.write(text.encode("utf-8", "surrogateescape" if bytes_only else "surrogatepass"))
         out.flush()
     except BrokenPipeError:  # `| head` has read enough; the exit status stays what it is
         os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
@@ -2176,10 +2170,10 @@ def cmd_see(args: Any) -> None:
     --tool: read, bash, grep, … (default: read for a file); --command: the shell command that made the output
     --judge: auto, local or jev
     """
-    text, path = read_text(args.file), "" if args.file == "-" else args.file
-    tool = canonical(args.tool or ("bash" if args.command or not path else "read"), None)[0]
-    lens = _own_lens(args.judge, code_policy="outline")  # a person asked for a view
-    _show(lens, text, tool, {"command": args.command} if tool == "bash" else {"path": path}, args.task)
+    call = {"command": args.command} if args.command else {"path": args.file}
+    tool = args.tool or ("bash" if args.command or args.file == "-" else "read")
+    # a person asked for a view
+    _show(_own_lens(args.judge, code_policy="outline"), read_text(args.file), tool, call, args.task)
 
 
 def cmd_run(args: Any) -> int:
@@ -2228,9 +2222,8 @@ def _listing(args: Any, data: Any, keys: str) -> str:
     if args.json:
         return json.dumps(data)
     names = keys.split()
-    table = [names, *([row.get(name, "") for name in names] for row in data)]
-    lines = ["  ".join(f"{cell!s:12}" for cell in cells).rstrip() for cells in table]
-    return "\n".join("".join(sign if sign.isprintable() else "?" for sign in line) for line in lines)
+    lines = ["  ".join(f"{row.get(name, '')!s:12}" for name in names) for row in (dict(zip(names, names)), *data)]
+    return "\n".join("".join(sign if sign.isprintable() else "?" for sign in line).rstrip() for line in lines)
 
 
 def cmd_list(args: Any) -> str:
@@ -2250,14 +2243,12 @@ def cmd_decisions(args: Any) -> str:
 def cmd_stats(args: Any) -> str:
     """Say what was kept out, in sum."""
     total = log_stats(_own_lens().store.events())
-    text = ("{shortened} of {considered} large results shortened, {saved:,} tokens kept out ({share:.0%} of them), "
-            "{recalls} recalls, Jev asked {asked} times for ${cost:.4f}")
-    return json.dumps(total) if args.json else text.format_map(total)
+    return json.dumps(total) if args.json else STATS.format_map(total)
 
 
-def log_stats(events: Iterable[Mapping[str, Any]]) -> Json:
-    """Sums over log events: considered, shortened, saved, share, recalls; asked and cost of Jev."""
-    rows = list(events)
+def log_stats(events: Iterable[Mapping[str, Any]], session: str = "") -> Json:
+    """Sums over log events, of one session if given: considered, shortened, saved, share, recalls; Jev asked, cost."""
+    rows = [row for row in events if not session or str(row.get("session")).split("/")[0] == session]
     sees, recalls, asks = ([row for row in rows if row.get("event") == name] for name in ("see", "recall", "ask"))
     before, after = (sum(int(row.get(key, 0)) for row in sees) for key in ("before", "after"))
     return {"considered": len(sees), "shortened": sum(row.get("view") != "full" for row in sees),
@@ -2271,12 +2262,11 @@ def cmd_diff(args: Any) -> str:
     --sent: what was sent instead; --html FILE: write one self-contained page
     """
     import html
-    store = _own_lens().store
-    rows = [row for row in store.events() if "kept_lines" in row and row["id"] and args.id in (None, row["id"])]
-    record = store.get(rows[-1]["id"]) if rows else None
-    if record is None:
+    own = _own_lens()
+    rows = [row for row in own.store.events() if "kept_lines" in row and row["id"] and args.id in (None, row["id"])]
+    if not rows:
         raise JevlensError(f"diff: {args.id or 'no shortened output'}: not in the log of this store")
-    doc, row = read_record(record), rows[-1]
+    doc, row = read_record(own._record(rows[-1]["id"])), rows[-1]
     sent = {line - 1 for low, high in ranges(row["kept_lines"] or "0") for line in range(low, high + 1) if line}
     saved = 1 - row["after"] / max(1, row["before"])
     head = f"{row['view']} · {row['after']:,} of {row['before']:,} tokens (−{saved:.0%}) · {row['id']}"
@@ -2334,9 +2324,8 @@ def cmd_distil(args: Any) -> str:
 
     --dry-run: ask nothing, by rule only
     """
-    history, settings, rows = _history(), _settings(), []
-    judge = make_judge("local" if args.dry_run else "auto", settings)
-    ask = plain_ask(judge.client, settings.redact) if isinstance(judge, JevJudge) else None
+    history, rows, judge = _history(), [], _own_lens("local" if args.dry_run else "auto").judge
+    ask = plain_ask(judge.client, judge.settings.redact) if isinstance(judge, JevJudge) else None
     for session in history.read_session(args.session):
         edits, record = history.distil(session.entries, ask, cold=True)  # whether it pays is for the reader to say
         saved, anew = record.get("savedChars", 0) // 4, record.get("rewriteChars", 0) // 4
