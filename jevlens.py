@@ -117,8 +117,8 @@ class Settings:
     prompts: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def load(cls, environ: Mapping[str, str], warn: Callable[[str], object] = lambda line: None) -> "Settings":
-        """Settings from an environment; what is not a value of its setting stays at the default and is reported."""
+    def load(cls, environ: Mapping[str, str] = os.environ) -> "Settings":
+        """Settings from an environment; what is no value of its setting stays at the default, with a line on stderr."""
         values, config = {}, {}  # type: dict[str, Any], dict[str, Any]
         if environ.get("JEV_LENS_VARIANT"):
             try:
@@ -127,13 +127,14 @@ class Settings:
                 data = data.get("variant", data)
                 config, values = {**data.get("config", {})}, {"prompts": dict(data.get("prompts", {}))}
             except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
-                warn(f"jevlens: JEV_LENS_VARIANT: ignored, {type(error).__name__}")
+                print(f"jevlens: JEV_LENS_VARIANT: ignored, {type(error).__name__}", file=sys.stderr)
         for item in fields(cls)[:-1]:
             for raw in (environ.get(item.metadata["env"]) or None, config.get(item.name)):
                 try:
                     values.update({} if raw is None else {item.name: item.metadata["value"](raw)})
                 except (TypeError, ValueError, OverflowError):
-                    warn(f"jevlens: {item.metadata['env']}: not a value of this setting, using {item.default!r}")
+                    why = f"not a value of this setting, using {item.default!r}"
+                    print(f"jevlens: {item.metadata['env']}: {why}", file=sys.stderr)
         return cls(**values)
 
 
@@ -1119,7 +1120,7 @@ def cmd_key(args: Any) -> None:
     --model: `provider/id` or `provider` (default: JEV_LENS_MODEL)
     --check: ask one tiny question; --forget: remove the stored key
     """
-    settings = _settings()
+    settings = Settings.load()
     path = key_path(settings, os.environ)
     if args.forget and os.path.exists(path):
         os.unlink(path)
@@ -1450,7 +1451,7 @@ class Lens:
 
     def __init__(self, judge: Any = "auto", store: Any = None, settings: Settings | None = None, remember: bool = True,
                  gutter: bool | None = None, footer: Any = None, session: str | None = None) -> None:
-        self.settings = settings or _settings()
+        self.settings = settings or Settings.load()
         self.judge = make_judge(judge, self.settings)
         if isinstance(self.judge, JevJudge):
             self.judge.log = self.judge.log or self._log
@@ -2051,17 +2052,17 @@ def mcp_reply(lens: Lens, method: str, params: Any) -> Json:
     return {"result": result}
 
 
-def mcp_answer(lens: Lens, line: bytes) -> Json | None:
-    """The answer to a line with a JSON-RPC message, None where none is due."""
+def mcp_answer(lens: Lens, line: bytes, write: Callable[[str], object]) -> None:
+    """Write the answer to a line with a JSON-RPC message, where one is due."""
     request: Any = None
     with contextlib.suppress(ValueError, RecursionError):
         request = json.loads(line)
     id, method, params = (_get(request, key) for key in ("id", "method", "params"))
     if isinstance(request, dict) and (id is None or not method):
-        return None  # a notification, or an answer to nothing that we asked
+        return  # a notification, or an answer to nothing that we asked
     bad = {"error": {"code": -32600 if request else -32700, "message": "want one JSON object a line"}}
     reply = mcp_reply(lens, str(method), params) if isinstance(request, dict) else bad
-    return {"jsonrpc": "2.0", "id": id, **reply}
+    write(json.dumps({"jsonrpc": "2.0", "id": id, **reply}) + "\n")
 
 
 def mcp_serve(lens: Lens, lines: Iterable[bytes], write: Callable[[str], object]) -> None:
@@ -2070,16 +2071,9 @@ def mcp_serve(lens: Lens, lines: Iterable[bytes], write: Callable[[str], object]
     `write` gets a whole line at once, from several threads.
     """
     from concurrent.futures import ThreadPoolExecutor
-
-    def answer(line: bytes) -> None:
-        """Write the answer to one line."""
-        reply = mcp_answer(lens, line)
-        if reply is not None:
-            write(json.dumps(reply) + "\n")
-
     with ThreadPoolExecutor(MCP_WORKERS) as pool:
         for line in filter(bytes.strip, lines):
-            pool.submit(answer, line) if b'"tools/call"' in line else answer(line)
+            pool.submit(mcp_answer, lens, line, write) if b'"tools/call"' in line else mcp_answer(lens, line, write)
 
 
 def cmd_mcp(args: Any) -> None:
@@ -2103,8 +2097,8 @@ def cmd_statusline(args: Any) -> str:
 
 # ---------------------------------------------------------------- command line
 
-STATS = ("jevlens kept out {share:.0%}, {saved:,} tokens: {shortened} of {considered} results shortened, "
-         "{recalls} recalls, Jev asked {asked} times for ${cost:.4f}")
+STATS = ("jevlens kept out {share:.0%} ({saved:,} tokens): {shortened} of {considered} results shortened, "
+         "{recalls} recalls, ${cost:.4f}")
 # how `diff` shows a line that (the model did not get, it got)
 DIFF = {"plain": ("- {}", "  {}"), "terminal": ("\x1b[31m- {}\x1b[0m", "  {}"),
         "page": ("<li><mark>{}</mark>", "<li>{}")}
@@ -2113,17 +2107,13 @@ PAGE = """<!doctype html><meta charset="utf-8"><meta name="color-scheme" content
 <ol style="font-family:monospace;white-space:pre-wrap">{1}</ol>"""
 
 
-def _settings() -> Settings:
-    return Settings.load(os.environ, lambda line: print(line, file=sys.stderr))
-
-
 def _own_lens(judge: str = "local", **changes: Any) -> Lens:
     """A Lens over the user's own store, with the settings of the environment but for these changes.
 
     It remembers nothing: the streams of a command go different ways.
     """
-    settings = replace(_settings(), **changes)
-    return Lens(judge, DirectoryStore(data_dir(settings), settings.keep_days), settings, False, footer=_shell_footer)
+    settings = replace(Settings.load(), **changes)
+    return Lens(judge, data_dir(settings), settings, remember=False, footer=_shell_footer)
 
 
 def _shell_footer(seen: Seen) -> str:

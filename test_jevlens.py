@@ -2652,10 +2652,10 @@ ENVIRONMENTS: dict[str, tuple[dict[str, str], dict[str, Any], int]] = {
 
 
 @pytest.mark.parametrize("sentence", ENVIRONMENTS)
-def test_settings_from_the_environment(sentence: str) -> None:
+def test_settings_from_the_environment(sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
     names, fields, warnings = ENVIRONMENTS[sentence]
-    said: list[str] = []
-    settings = jevlens.Settings.load({"JEV_LENS_" + name: value for name, value in names.items()}, said.append)
+    settings = jevlens.Settings.load({"JEV_LENS_" + name: value for name, value in names.items()})
+    said = capsys.readouterr().err.splitlines()
     assert settings == jevlens.Settings(**fields)
     assert len(said) == warnings and all(line.startswith("jevlens: JEV_LENS_") for line in said)
 
@@ -2688,13 +2688,13 @@ VARIANTS: dict[str, tuple[str, dict[str, Any], int]] = {
 
 
 @pytest.mark.parametrize("sentence", VARIANTS)
-def test_settings_from_a_variant_file(sentence: str, tmp_path: pathlib.Path) -> None:
+def test_settings_from_a_variant_file(sentence: str, tmp_path: pathlib.Path, capsys: Any) -> None:
     content, fields, warnings = VARIANTS[sentence]
     path = tmp_path / "variant.json"
     path.write_text(content, "latin-1")
-    said: list[str] = []
     environment = {"JEV_LENS_VARIANT": str(path), "JEV_LENS_PRESEND_MIN_TOKENS": "700"}
-    settings = jevlens.Settings.load(environment, said.append)
+    settings = jevlens.Settings.load(environment)
+    said = capsys.readouterr().err.splitlines()
     assert settings == jevlens.Settings(**{"min_tokens": 700, **fields})
     assert len(said) == warnings, said
 
@@ -4795,7 +4795,7 @@ def test_statusline_sums_up_the_session(tmp_path: pathlib.Path) -> None:
     share = round(100 * (1 - seen.tokens_after / seen.tokens_before))
     line = script("statusline", b'{"session_id": "s-1", "model": {}}', tmp_path).stdout.decode()
     saved = seen.tokens_before - seen.tokens_after
-    assert line.startswith(f"jevlens kept out {share}%, {saved:,} tokens: 1 of 1 results shortened, 1 recalls")
+    assert line.startswith(f"jevlens kept out {share}% ({saved:,} tokens): 1 of 1 results shortened, 1 recalls")
     for junk in (b"", b"\xff["):
         assert script("statusline", junk, tmp_path).stdout.decode().count("\n") == 1
     assert " of 2 results" in script("statusline", b"{}", tmp_path).stdout.decode()
@@ -5077,7 +5077,7 @@ COMMAND_LINES: dict[str, tuple[bytes | None, list[str], int, str | bytes]] = {
     "no decisions": (None, ["decisions"], 0, b"view          before        after         shape         reason        id\n"),
     "no decisions, for a program": (None, ["decisions", "--json"], 0, b"[]\n"),
     "no numbers": (None, ["stats"], 0,
-        b"jevlens kept out 0%, 0 tokens: 0 of 0 results shortened, 0 recalls, Jev asked 0 times for $0.0000\n"),
+        b"jevlens kept out 0% (0 tokens): 0 of 0 results shortened, 0 recalls, $0.0000\n"),
     "nothing to compare": (None, ["diff"], 1, "jevlens: diff: no shortened output: not in the log of this store\n"),
     "an unknown id to compare": (None, ["diff", "r00000000000"], 1, "jevlens: diff: r00000000000: not in the log"),
     "no command": (None, [], 2, "usage: jevlens"),
