@@ -2097,6 +2097,8 @@ def cmd_statusline(args: Any) -> str:
 
 # ---------------------------------------------------------------- command line
 
+HALF_PAIR = "[\ud800-\udc7f\udd00-\udfff]"  # a surrogate that no byte became, but a program wrote
+JSON_STRING = r'"(?:[^"\\]|\\.)*"'
 STATS = ("jevlens kept out {share:.0%} ({saved:,} tokens): {shortened} of {considered} results shortened, "
          "{recalls} recalls, ${cost:.4f}")
 # how `diff` shows a line that (the model did not get, it got)
@@ -2124,10 +2126,9 @@ def _shell_footer(seen: Seen) -> str:
 def write_text(text: str, stream: Any = None) -> None:
     """Write a text as the bytes it came from, without newline translation, in one piece."""
     out = (stream or sys.stdout).buffer
-    # the rest are halves of surrogate pairs, from a program
-    bytes_only = not re.search("[\ud800-\udc7f\udd00-\udfff]", text)
+    errors = "surrogatepass" if re.search(HALF_PAIR, text) else "surrogateescape"
     try:
-        out.write(text.encode("utf-8", "surrogateescape" if bytes_only else "surrogatepass"))
+        out.write(text.encode("utf-8", errors))
         out.flush()
     except BrokenPipeError:  # `| head` has read enough; the exit status stays what it is
         os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
@@ -2270,9 +2271,6 @@ def cmd_diff(args: Any) -> str:
     write_private(args.html, PAGE.format(html.escape(head), "\n".join(lines)).encode("utf-8", "replace"))
     print(f"jevlens: wrote {args.html}", file=sys.stderr)
     return ""
-
-
-JSON_STRING = r'"(?:[^"\\]|\\.)*"'
 
 
 def _history() -> Any:
