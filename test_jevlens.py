@@ -1189,7 +1189,7 @@ SEEDS_VIEWS: dict[str, tuple[List[str], Callable[..., Any], str, Sequence[str], 
 @pytest.mark.parametrize("sentence", SEEDS_VIEWS)
 def test_view(sentence: str) -> None:
     lines, make, kind, kept, gone = SEEDS_VIEWS[sentence]
-    doc = seen_as("\n".join(lines), "other", kind)
+    doc = seen_as("\n".join(lines), {"matches": "search", "tree": "tree"}.get(make.__name__, "other"), kind)
     sent = printed(doc, make(doc, {})) + "\n"
     assert [piece for piece in kept if piece not in sent] == []
     assert [piece for piece in gone if piece in sent] == []

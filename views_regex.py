@@ -21,12 +21,12 @@ import posixpath
 import re
 from array import array
 from bisect import bisect_right
-from collections import Counter
+from collections import Counter, defaultdict
 from functools import lru_cache
 from itertools import accumulate, chain, count, dropwhile, groupby, islice, takewhile
 from math import inf, log2
-from typing import (AbstractSet, Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence,
-                    Set, Tuple, TypeVar)
+from typing import (AbstractSet, Any, Callable, DefaultDict, Dict, Iterable, Iterator, List, Mapping, NamedTuple,
+                    Optional, Sequence, Set, Tuple, TypeVar)
 
 __all__ = [
     "Block", "Doc", "Known", "Numbering", "Rendered", "Rule", "RULES", "Shown", "View",
@@ -1181,6 +1181,8 @@ _TERM_RULES = (
     Rule("name", r"[A-Za-z_][A-Za-z0-9_]{4,}", "x = max_value", "a = b12c"),
     Rule("name-sign", r"[a-z][A-Z]|[A-Za-z0-9]_|_[A-Za-z0-9]|[0-9]", "maxValue", "value"),
     Rule("name-part", r"[A-Z]{2,}(?![a-z])|[A-Z]?[a-z]+", "HTTPError", "12_34"),
+    # where a term may stand: at the start of a word or of a part of an identifier, or where it starts with no letter
+    Rule("word-start", r"(?<![^\W\d_])(?=.)|(?=[^a-z])", "FooTable", ""),
     Rule("hash-like", r"\A(?:[0-9a-f]{7,40}\Z|[A-Za-z_]{0,40}[0-9]{6,})", "b0098ca1", "sha256_of"),
 )
 # Words that say what to do or that every program has: they find nothing (reference: the stop words of the seeds).
@@ -1201,12 +1203,15 @@ _COMMON = 2 / 3  # a term in more of the lines tells no line from another
 _HITS_MOST = 20_000  # lines; nor does one in more than these, and looking for more takes time and memory
 
 
+def _once(make: Callable[[Doc], _T]) -> Callable[[Doc], _T]:
+    """A function of a Doc that is worked out once for each (the Doc keeps what it gave)."""
+    return lambda doc: doc.once(make, lambda: make(doc))
+
+
 def names(text: str) -> Set[str]:
     """The identifiers of a text: 5 word characters or more that show by case, `_` or a digit that they are names."""
     sign = pattern("name-sign").search
-    found = set(pattern("name").findall(text))
-    found.difference_update([word for word in found if not sign(word)])
-    return found
+    return {word for word in set(pattern("name").findall(text)) if sign(word)}
 
 
 def terms(task: str = "", latest: str = "", said: str = "", args: Any = None) -> Dict[str, float]:
@@ -1239,23 +1244,23 @@ def _words(text: str) -> Iterator[Tuple[str, float]]:
         yield "".join(groups).strip().lower(), _NAMED
     for code in pattern("code-term").findall(text):
         yield code.lower(), _NAMED
-    named = pattern("name-sign").search
+    named, parts = pattern("name-sign").search, pattern("name-part").findall
     for word in pattern("word").findall(text):
-        parts = [word]
         if len(word) >= 4 and named(word):
             yield word.lower(), _NAMED
-            parts = pattern("name-part").findall(word)
-        for part in parts:
+        for part in parts(word):
             if len(part) >= 4 and part.lower() not in _STOP_WORDS:
                 yield _stem(part.lower()), 1.0
 
 
+@lru_cache(maxsize=1 << 14)
 def _stem(word: str) -> str:
     """A plain word without its ending, so that `published` finds `publish` (terms are searched as beginnings)."""
     ending = next((end for end in ("ing", "ed", "es", "s") if word.endswith(end) and len(word) - len(end) >= 5), "")
     return word[: len(word) - len(ending)]
 
 
+@_once
 def _lowered(doc: Doc) -> Tuple[str, "array[int]"]:
     """The text in lower case, as long as the text, and where its lines start (with one start after the end)."""
     text = doc.text.replace("İ", "i")  # the one letter that lower() makes two of
@@ -1264,44 +1269,36 @@ def _lowered(doc: Doc) -> Tuple[str, "array[int]"]:
     return low, array("q", accumulate((len(line) + 1 for line in doc.lines), initial=0))
 
 
-def _lines_with(doc: Doc, literal: str, most: float = inf, rule: str = "") -> List[int]:
-    """The lines that hold a lower-case literal, ascending; stops after `most`.
-
-    rule: what must match where the literal stands; `word`: a word or a part of an identifier starts there, so that
-    `table` is found in `FooTable`, not in `renderable`.
-    """
-    low, starts = doc.once("low", lambda: _lowered(doc))
-    match = pattern(rule).match if rule and rule != "word" else None
-    word = rule == "word" and literal[0].isalpha()
+def _lines_with(doc: Doc, literal: str, most: int = _HITS_MOST, rule: str = "") -> List[int]:
+    """The lines that hold a lower-case literal, ascending; stops after `most`. rule: what must match where it stands."""
+    low, starts = _lowered(doc)
+    match = pattern(rule).match if rule else None
     found: List[int] = []
     at = low.find(literal)
-    inner = 0
-    while at >= 0 and len(found) < most and inner <= len(doc.lines):
-        if word and at and low[at - 1].isalpha() and not doc.text[at].isupper() or match and not match(doc.text, at):
-            at = low.find(literal, at + 1)
-            inner += 1  # more of them than lines: the literal stands inside words here
-        else:
+    left = 2 * len(doc.lines)  # places looked at: where there are more of them, the literal stands inside words
+    while at >= 0 and len(found) < most and left:
+        left -= 1
+        fits = not match or match(doc.text, at)
+        if fits:
             found.append(bisect_right(starts, at) - 1)
-            at = low.find(literal, starts[found[-1] + 1])
+        at = low.find(literal, starts[found[-1] + 1] if fits else at + 1)
     return found
 
 
-def _scores(doc: Doc, terms: Mapping[str, float]) -> Dict[int, float]:
+def _scores(doc: Doc, terms: Mapping[str, float]) -> Mapping[int, float]:
     """For each line with case terms the sum of weight × log(lines / lines with the term) over them."""
-    return doc.once(("scores", tuple(terms.items())), lambda: _scored(doc, terms))
+    def scored() -> Dict[int, float]:
+        total = len(doc.lines)
+        common = int(max(20, min(total * _COMMON, _HITS_MOST)))
+        scores: DefaultDict[int, float] = defaultdict(float)
+        for term, weight in terms.items():
+            hits = _lines_with(doc, term, common, "word-start")
+            for line in hits if len(hits) < common else ():
+                scores[line] += weight * log2(1.1 * total / len(hits))
+        declared, lines = pattern("declaration").match, _plain(doc)
+        return {line: round(scores[line] * (_STRUCTURE_LIFT if declared(lines[line]) else 1.0), 6) for line in sorted(scores)}
 
-
-def _scored(doc: Doc, terms: Mapping[str, float]) -> Dict[int, float]:
-    """`_scores`, worked out."""
-    total = len(doc.lines)
-    scores: Dict[int, float] = {}
-    common = max(20.0, min(total * _COMMON, _HITS_MOST))
-    for term, weight in terms.items():
-        hits = _lines_with(doc, term, common, rule="word")
-        gain = weight * log2(1.1 * total / len(hits)) if 0 < len(hits) < common else 0.0
-        for line in hits if gain else ():
-            scores[line] = scores.get(line, 0.0) + gain
-    return {line: round(scores[line], 6) for line in sorted(scores)}
+    return doc.once(("scores", *terms.items()), scored)
 
 
 # ---------------------------------------------------------------- views
@@ -1315,12 +1312,11 @@ _VIEW_RULES = (
     Rule("passing-row", r"^\s*(?:✔|✓|√|ok\b|--- PASS|PASS\b)|\bPASSED\b|\.\.\. ok$|\b0 (?:errors?|fail)",
          "tests/test_a.py::test_error PASSED  [ 3%]", "FAILED tests/test_a.py::test_x"),
     Rule("ansi", r"\x1b\[[0-9;]{0,20}m", "\x1b[31mred\x1b[39m", "[31m"),
-    Rule("underline", r"^(?:={3,}|-{3,}|~{3,})\s*$", "=======", "== a =="),
     Rule("match-row", r"^(?P<path>[^\s:][^:\n]{0,300}?)([:-])[0-9]{1,7}\2", "a/b.py:12:x = 1", "a b c"),
     # what differs between two lines of one kind: numbers, hashes, paths, URLs, quotations
     Rule("varying", r"https?://[^\s\"']+|(?<![\w.@+-])[\w.@+-]{0,80}/[^\s:,\"'()]+|\b[0-9a-f]{8,40}\b|[0-9]+"
          r"|\"[^\"\n]{0,200}\"|'[^'\n]{0,200}'|‘[^’\n]{0,200}’|`[^`\n]{0,200}`", "took 12 ms", "done"),
-    Rule("declaration", r"^[+-]?\s*(?:(?:export|default|async|pub|public|private|protected|static|final|abstract"
+    Rule("declaration", r"^(?:[^\s:][^:\n]{0,300}?([:-])[0-9]{1,7}\1)?[+-]?\s*(?:(?:export|default|async|pub|public|private|protected|static|final|abstract"
          r"|override|inline|unsafe|const|virtual|suspend|open|data|sealed|local)\s+){0,5}(?:def|class|function|func|fn"
          r"|interface|struct|enum|trait|impl|type|module|namespace|const|record|object|fun)\s+\(?[A-Za-z_$]",
          "+    def feed(self, data):", "+    default = 3"),
@@ -1338,11 +1334,12 @@ _VIEW_RULES = (
 _SIGNAL_WORDS = ("error", "exception", "fail", "traceback", "panic", "fatal", "warn", "denied", "refused", "missing",
                  "cannot", "killed", "timeout", "timed", "assert", "expected", "actual", "undefined", "not ok", "err!",
                  "no such file", "segmentation", "unable to", "enoent", "eacces", "✖", "✗", "✘", "❌", " passed")
-_FOCUS_AROUND = 3
-_SIGNALS_TAIL = 8
-_PER_FILE, _PER_DIRECTORY = 6, 8
+_LISTS = ("tree", "filelist", "search")  # shapes whose blocks are what stands under one name, here and there
 _NEARLY_ALL = 0.8  # a view that keeps more of the lines is no view
 _ADMITTED = 0.6  # share of the full characters that a view may have at most, this much included
+_FAR = 2000  # characters of a line that rules look at
+_FEW = 2  # equals that are shown: one may be an accident, a third says nothing new
+_MANY = 40  # errors, files, lines of one failure or diagnostic that are read one by one; more are only looked through
 
 
 def _view(doc: Doc, name: str, keep: Iterable[int], terms: Mapping[str, float] = {}) -> Optional[View]:
@@ -1353,11 +1350,16 @@ def _view(doc: Doc, name: str, keep: Iterable[int], terms: Mapping[str, float] =
     return None if len(lines) >= _NEARLY_ALL * total and not view.pieces else view
 
 
+@_once
 def _plain(doc: Doc) -> List[str]:
     """The lines as rules look at them: without colours, and no further than _FAR."""
-    if max(map(len, doc.lines)) <= _FAR and "\x1b" not in doc.text:
-        return doc.lines
-    return [pattern("ansi").sub("", line[:_FAR]) for line in doc.lines]
+    clean = pattern("ansi").sub
+    return [clean("", line[:_FAR]) if "\x1b" in line else line[:_FAR] for line in doc.lines]
+
+
+def _edges(doc: Doc, head: int, tail: int) -> Set[int]:
+    """So many lines from either end (of a short text possibly beyond the ends)."""
+    return {*range(head), *range(len(doc.lines) - tail, len(doc.lines))}
 
 
 def _around(lines: Iterable[int], before: int, after: int) -> Set[int]:
@@ -1370,21 +1372,19 @@ def _size(doc: Doc, start: int, end: int) -> int:
     return sum(min(len(text), LONG_LINE) + 1 for text in doc.lines[start:end])
 
 
-def _best(doc: Doc, scores: Mapping[int, float], share: float, groups: Optional[Iterable[Tuple[int, int]]] = None,
-          least: float = 1e-6) -> Set[int]:
+def _best(doc: Doc, scores: Mapping[int, float], share: float, ranges: Iterable[Tuple[int, int]] = ()) -> Set[int]:
     """The lines of the best-scored ranges [start, end) that together hold `share` of the text; each line by default.
 
     A range counts by the sum of its lines' scores over the square root of its length, so that neither the longest nor
-    the shortest wins by itself; one of less than `least` is not taken. Ties by position.
+    the shortest wins by itself. Ties by position.
     """
     left = share * min(len(doc.text), _SHARED_MOST)
-    ranges = ((line, line + 1) for line in scores) if groups is None else groups
     ranked = [(-round(sum(scores.get(line, 0.0) for line in range(start, end)) / (end - start) ** 0.5, 6), start, end)
-              for start, end in ranges]
+              for start, end in ranges or ((line, line + 1) for line in scores)]
     chosen: Set[int] = set()
     for score, start, end in sorted(ranked):
         size = _size(doc, start, end)
-        if -score >= least and size <= left:
+        if score < 0 and size <= left:
             left -= size
             chosen.update(range(start, end))
     return chosen
@@ -1397,127 +1397,97 @@ def _part(doc: Doc, share: float, backwards: bool = False) -> Set[int]:
     return {line for line, _ in zip(lines, takewhile((share * min(len(doc.text), _SHARED_MOST)).__ge__, sizes))}
 
 
-def _signal_lines(doc: Doc) -> List[int]:
-    """The lines that tell of trouble, ascending; rows of passing tests never do."""
-    passing = pattern("passing-row").search
-    told = sorted({line for word in _SIGNAL_WORDS for line in _lines_with(doc, word, _HITS_MOST, "signal")})
-    return [line for line in told if not passing(doc.lines[line][:_FAR])]
+@_once
+def _signal_lines(doc: Doc) -> Set[int]:
+    """The lines that tell of trouble; rows of passing tests never do."""
+    told = {line for word in _SIGNAL_WORDS for line in _lines_with(doc, word, rule="signal")}
+    passing, lines = pattern("passing-row").search, _plain(doc)
+    return {line for line in told if not passing(lines[line])}
+
+
+def _firsts(doc: Doc, count: int) -> Set[int]:
+    """The first `count` lines of each block (of a list: of each name) that say something: neither blank nor a bar."""
+    found: Set[int] = set()
+    blocks = doc.blocks() if count else []
+    for block in {block.name: block for block in blocks[::-1]}.values() if doc.shape in _LISTS else blocks:
+        lines = range(block.start, min(block.start + _NEAR, block.end))
+        found.update([line for line in lines if len(set(doc.bare[line].strip())) > 1][:count])
+    return found
 
 
 def outline(doc: Doc, terms: Mapping[str, float] = {}) -> Optional[View]:
     """Code: the signature lines. Prose: each heading (also underlined ones) with the first line of its text."""
-    rows = list(signatures(doc) if doc.kind == "code" else _heading_lines(doc))
+    rows = list(signatures(doc) if doc.kind == "code" else _firsts(doc, 2))
     return _view(doc, "outline", rows, terms) if len(rows) >= 2 else None
-
-
-def _heading_lines(doc: Doc) -> Set[int]:
-    """The first line of each section, with the first line below it that says something."""
-    chosen: Set[int] = set()
-    for block in doc.blocks():
-        below = range(block.start + 1, min(block.start + 5, block.end))
-        said = (at for at in below if len(set(doc.bare[at].strip())) > 1)  # neither blank nor an underline
-        chosen.update((block.start, next(said, block.start)))
-    return chosen
 
 
 def focus(doc: Doc, terms: Mapping[str, float]) -> Optional[View]:
     """The lines with the most telling case terms, each with three lines around."""
-    hits = _best(doc, _scores(doc, terms), _SHARES["search"][2])
-    return _view(doc, "focus", _around(hits, _FOCUS_AROUND, _FOCUS_AROUND), terms) if hits else None
+    hits = _best(doc, _scores(doc, terms), _SHARES["search"][3])
+    return _view(doc, "focus", _around(hits, 3, 3), terms) if hits else None
 
 
 def signals(doc: Doc, terms: Mapping[str, float] = {}) -> Optional[View]:
     """Every line that tells of trouble and the last eight, each with its neighbours."""
-    tail = range(len(doc.lines) - _SIGNALS_TAIL, len(doc.lines))
-    return _view(doc, "signals", _around([*doc.once("signals", lambda: _signal_lines(doc)), *tail], 1, 1), terms)
+    return _view(doc, "signals", _around(_signal_lines(doc) | _edges(doc, 0, 8), 1, 1), terms)
 
 
 def tree(doc: Doc, terms: Mapping[str, float] = {}) -> Optional[View]:
     """The first eight entries of each directory, and entries that case terms name; for two directories or more."""
-    groups = _by_directory(doc)
-    first = {line for members in groups for line in members[:_PER_DIRECTORY]}
-    return _view(doc, "tree", first | _by_shares(doc, terms, "tree"), terms) if len(groups) >= 2 else None
-
-
-def _by_directory(doc: Doc) -> List[List[int]]:
-    """The entries of a path list grouped by the text before their last slash; a `dir:` line of ls -R opens a group."""
-    groups: Dict[str, List[int]] = {}
-    heading = ""
-    for line, text in enumerate(doc.bare):
-        path = text.strip().rstrip("/")
-        heading = path if path.endswith(":") and " " not in path else heading
-        if path:
-            groups.setdefault(path.rpartition("/")[0] or heading, []).append(line)
-    return list(groups.values())
+    if doc.shape not in _LISTS[:2] or len(doc.blocks()) < 2:
+        return None
+    return _view(doc, "tree", _firsts(doc, 8) | _by_shares(doc, terms), terms)
 
 
 def matches(doc: Doc, terms: Mapping[str, float] = {}) -> Optional[View]:
     """The first six rows of each file of a search, and every line that is no row; needs 10 rows, 60 % of the lines."""
     row = pattern("match-row").match
-    seen: Dict[str, int] = {}
-    keep: List[int] = []
-    for line, text in enumerate(doc.lines):
-        found = row(text[:_FAR])
-        if found:
-            seen[found["path"]] = seen.get(found["path"], 0) + 1
-        if seen[found["path"]] <= _PER_FILE if found else text.strip() not in ("", "--"):
-            keep.append(line)
-    return _view(doc, "matches", keep, terms) if sum(seen.values()) >= max(10, 0.6 * len(doc.lines)) else None
+    others = {line: text.strip() for line, text in enumerate(_plain(doc)) if not row(text)}
+    if len(doc.lines) - len(others) < max(10, 0.6 * len(doc.lines)):
+        return None
+    keep = _firsts(doc, 6).union(line for line, text in others.items() if text not in ("", "--"))
+    return _view(doc, "matches", keep, terms)
 
 
 def log(doc: Doc, terms: Mapping[str, float] = {}) -> Optional[View]:
     """The first two and the last line of each template, so also every rare line and rare signal, and the end.
 
-    A template is the line with numbers, paths, URLs and quotations taken out. Not offered when templates that occur
-    three times or more make up less than 30 % of the lines (the text is no log).
+    A template is the line with numbers, paths, URLs and quotations taken out. Not offered when that is more than 60 %
+    of the lines (the text is no log).
     """
-    groups = doc.once("templates", lambda: _templates(doc, range(len(doc.lines))))
-    if sum(len(group) for group in groups if len(group) >= 3) < 0.3 * len(doc.lines):
-        return None
-    keep = {line for group in groups for line in (*group[:2], group[-1])}
-    return _view(doc, "log", keep | set(range(len(doc.lines) - 5, len(doc.lines))), terms)
+    keep = {line for group in _templates(doc) for line in (*group[:_FEW], group[-1])}
+    return _view(doc, "log", keep | _edges(doc, 0, 5), terms) if len(keep) <= _ADMITTED * len(doc.lines) else None
 
 
-def _templates(doc: Doc, lines: Sequence[int]) -> List[List[int]]:
-    """These lines grouped by their template (see `log`), blank ones left out."""
+@_once
+def _templates(doc: Doc) -> List[List[int]]:
+    """The lines grouped by their template (see `log`), blank ones left out."""
     thin = pattern("varying").sub
-    # any digit is as good as another there: with one digit for all, most lines of a log are the same few texts
-    alike: Dict[str, List[int]] = {}
-    for line, text in zip(lines, _evened("\n".join([doc.lines[line][:300] for line in lines])).split("\n")):
-        alike.setdefault(text.strip(), []).append(line)
-    alike.pop("", None)
-    groups: Dict[str, List[int]] = {}
-    for text, members in alike.items():
-        groups.setdefault(thin("#", text), []).extend(members)
-    return [sorted(group) for group in groups.values()]
-
-
-def _evened(text: str) -> str:
-    """The text with a 0 for every digit (as bytes: that takes a hundredth of the time)."""
-    bare = text.encode("utf-8", "surrogatepass").translate(bytes.maketrans(b"123456789", b"0" * 9))
-    return bare.decode("utf-8", "surrogatepass")
+    # any digit is as good as another there: with one digit for all, most lines of a log are the same few texts (in
+    # bytes: that takes a hundredth of the time)
+    raw = "\n".join([line[:300] for line in doc.lines]).encode("utf-8", "surrogatepass")
+    texts = raw.translate(bytes.maketrans(b"123456789", b"0" * 9)).decode("utf-8", "surrogatepass").split("\n")
+    template = {text: thin("#", text.strip()) for text in set(texts)}
+    groups: DefaultDict[str, List[int]] = defaultdict(list)
+    for line, text in enumerate(texts):
+        groups[template[text]].append(line)
+    groups.pop("", None)
+    return list(groups.values())
 
 
 def sections(doc: Doc, terms: Mapping[str, float] = {}) -> Optional[View]:
     """The first line of each section; for two sections or more."""
-    starts = sorted({block.start for block in doc.blocks()})
-    return _view(doc, "sections", starts, terms) if len(starts) >= 2 else None
+    return _view(doc, "sections", _firsts(doc, 1), terms) if len(doc.blocks()) >= 2 else None
 
 
 def sample(doc: Doc, terms: Mapping[str, float] = {}) -> Optional[View]:
-    """The first 12 and the last 2 lines of more than 18 (the seeds' parameters, as this group)."""
-    return _two_ends(doc, "sample", 12, 2, 4)
+    """The first 12 and the last 2 lines (the seeds' parameters, as this group)."""
+    return _view(doc, "sample", _edges(doc, 12, 2), terms)
 
 
 def head_tail(doc: Doc, terms: Mapping[str, float] = {}) -> Optional[View]:
-    """The first 40 and the last 20 lines of more than 65."""
-    return _two_ends(doc, "head_tail", 40, 20, 5)
-
-
-def _two_ends(doc: Doc, name: str, head: int, tail: int, spare: int) -> Optional[View]:
-    """So many lines from either end, when more than `spare` are left out."""
-    total = len(doc.lines)
-    return _view(doc, name, {*range(head), *range(total - tail, total)}) if total > head + tail + spare else None
+    """The first 40 and the last 20 lines."""
+    return _view(doc, "head_tail", _edges(doc, 40, 20), terms)
 
 
 # What a failing test looks like in the print of its runner: the line that opens it, and a line that does not belong to
@@ -1532,7 +1502,7 @@ _FAILURE_RULES = (
          r"|^.{0,400}(?:<<< (?:FAILURE|ERROR)!|\[FAIL\]$|\*\*\*(?:Failed|Exc|Time|Not R))",  # Maven, xunit, ctest
          "--- FAIL: TestParse (0.00s)", "FAILED (failures=1)"),
     Rule("failure-end", r"^=+ \S.*=$|^={50,}$|^Ran [0-9]+ test|^\s*--- (?:PASS|SKIP): |^=== (?:RUN|CONT|PAUSE)"
-         r"|^(?:FAIL|ok|\?)\s+\S+\s|^(?:FAIL|PASS|failures:)$|^test result: |^(?:PASS |Snapshots: )|^⎯{5,}$"
+         r"|^(?:FAIL|ok|\?)\s+\S+\s|^\(pass\)|^(?:FAIL|PASS|failures:)$|^test result: |^(?:PASS |Snapshots: )|^⎯{5,}$"
          r"|^\s*(?:Test Suites|Test Files|Tests):? |^Finished in |^(?:FAILURE|ERROR)S!|^\s*\d+ (?:pass|fail|pend)ing"
          r"|^\s*(?:[✔✓▶] |ok [0-9]|[#ℹ] [a-z]+ [0-9])|^\[(?:INFO|WARNING)\]|^[0-9]+ tests? completed|^\S[^>\n]{0,200} > .{1,200} PASSED$"
          r"|^\s*(?:Passed|Skipped) \S|^(?:Failed|Passed)! |^\s*[0-9]+/[0-9]+ Test|^\s*Start +[0-9]+:|^[0-9]+% tests",
@@ -1556,32 +1526,6 @@ _FAILURE_WORDS = ("(fail)", "___ ", "fail: ", "error: ", " stdout ----", " panic
 _BEFORE_MARK = 6  # source lines before pytest's `>` line: without them edits were missed, with more nothing was gained
 _FEW_FAILURES = 5  # so few are fixed one by one, from the source that the runner printed: most of a function
 _BEFORE_MARK_FEW = 24
-_FAILURE_LINES = 40  # lines of a failure that has no marked line
-_TEST_TAIL = 5
-
-
-def failures(doc: Doc) -> List[Tuple[int, int]]:
-    """The failing tests of a run as line ranges [start, end), by the grammars of _FAILURE_RULES."""
-    starts = _broken_lines(doc, pattern("failure-start").match)
-    ended, lines = pattern("failure-end").match, doc.once("plain", lambda: _plain(doc))
-    found: List[Tuple[int, int]] = []
-    for start, stop in zip(starts, [*starts[1:], len(doc.lines)]):
-        end = next((i for i in range(start + 1, stop) if ended(lines[i])), stop)
-        # go test -v and bun print what a test says before its verdict
-        said = " " if "--- FAIL:" in lines[start] else ""
-        bun = lines[start].startswith("(fail)")
-        least = max(found[-1][1] if found else 0, start - _FAILURE_LINES)
-        while start > least and (said and lines[start - 1][:1] == said or bun and lines[start - 1][:1] != "("):
-            start -= 1
-        found.append((start, end))
-    return found
-
-
-def _broken_lines(doc: Doc, hit: Callable[[str], object]) -> List[int]:
-    """The lines that are hit among those that hold one of _FAILURE_WORDS."""
-    near = doc.once("broken", lambda: sorted({line for word in _FAILURE_WORDS for line in _lines_with(doc, word)}))
-    lines = doc.once("plain", lambda: _plain(doc))
-    return [line for line in near if hit(lines[line])]
 
 
 def testlog(doc: Doc, terms: Mapping[str, float] = {}) -> Optional[View]:
@@ -1589,43 +1533,52 @@ def testlog(doc: Doc, terms: Mapping[str, float] = {}) -> Optional[View]:
 
     Library frames are folded; a failure that says what an earlier one said keeps its first line and its `E` lines.
     """
-    failed, lost = failures(doc), _broken_lines(doc, pattern("suite-failure").search)
-    if not failed and not lost:
-        return None
-    keep = {*lost, *_summary_lines(doc), *range(3), *range(len(doc.lines) - _TEST_TAIL, len(doc.lines))}
-    bodies: Set[str] = set()
+    lines, begins, lost = _plain(doc), pattern("failure-start").match, pattern("suite-failure").search
+    near = sorted({line for word in _FAILURE_WORDS for line in _lines_with(doc, word)})
+    failed = _failures(lines, [line for line in near if begins(lines[line])])
+    keep = {line for line in near if lost(lines[line])}
     before = _BEFORE_MARK if len(failed) > _FEW_FAILURES else _BEFORE_MARK_FEW
+    told: Set[str] = set()
     for start, end in failed:
-        keep.update(_failure(doc, start, end, bodies, before))
-    return _view(doc, "testlog", keep, terms)
+        keep |= _failure(lines, start, end, told, before)
+    return _view(doc, "testlog", keep | _summary_lines(doc) | _edges(doc, 3, 5), terms) if keep else None
 
 
 def _summary_lines(doc: Doc) -> Set[int]:
     """The lines that speak of a whole test run or name what failed in it."""
     summary = pattern("test-summary").match
-    return {line for line, text in enumerate(doc.once("plain", lambda: _plain(doc))) if summary(text)}
+    return {line for line, text in enumerate(_plain(doc)) if summary(text)}
 
 
-def _failure(doc: Doc, start: int, end: int, bodies: Set[str], before: int) -> List[int]:
-    """The lines of one failure [start, end) that are worth reading; `bodies` holds what earlier ones said.
+def _failures(lines: Sequence[str], starts: Sequence[int]) -> List[Tuple[int, int]]:
+    """The failures that these lines open as ranges [start, end): to a line of `failure-end` or the next failure."""
+    ended = pattern("failure-end").match
+    found: List[Tuple[int, int]] = []
+    for start, stop in zip(starts, [*starts[1:], len(lines)]):
+        end = next((line for line in range(start + 1, stop) if ended(lines[line])), stop)
+        if lines[start].lstrip().startswith(("--- FAIL:", "(fail)")):  # go and bun print the verdict after the words
+            least = max(found[-1][1] if found else 0, start - _MANY)
+            while start > least and not ended(lines[start - 1]):
+                start -= 1
+        found.append((start, end))
+    return found
+
+
+def _failure(lines: Sequence[str], start: int, end: int, told: Set[str], before: int) -> Set[int]:
+    """The lines of one failure [start, end) that are worth reading; `told` holds what earlier ones said.
 
     before: lines of source kept above a marked line.
     """
-    text = doc.once("plain", lambda: _plain(doc))
-    folded = _library_lines(text, start, end)
-    lines = [line for line in range(start + 1, end) if text[line].strip() and line not in folded]
-    exact = [line for line in lines if text[line].startswith("E  ")]
-    marked = [line for line in lines if text[line].startswith(">")]
-    if marked:
-        frame = pattern("frame").match
-        near = _around(marked, before, 0).union(exact)
-        lines = [line for line in lines if line in near or frame(text[line])
-                 or ": in " in text[line - 1] and frame(text[line - 1])]
-    elif len(lines) > _FAILURE_LINES:
-        lines = sorted({*lines[:_FAILURE_LINES], *exact})
-    fresh = [line for line in lines if text[line] not in bodies or line in exact]
-    bodies.update(text[line] for line in lines)
-    return [start, *fresh]
+    frame, folded = pattern("frame").match, _library_lines(lines, start, end)
+    own = [line for line in range(start + 1, end) if lines[line].strip() and line not in folded]
+    exact = {line for line in own if lines[line].startswith("E  ")}
+    marked = [line for line in own if lines[line].startswith(">")]
+    near = _around(marked, before, 0) if marked else set(own[:_MANY])
+    near |= exact | _around([line for line in own if frame(lines[line])], 0, 1)  # a frame's source stands below it
+    kept = near.intersection(own)
+    fresh = {line for line in kept if line in exact or lines[line] not in told}
+    told.update(lines[line] for line in kept)
+    return {start, *fresh}
 
 
 def _library_lines(lines: Sequence[str], start: int, end: int) -> Set[int]:
@@ -1639,10 +1592,9 @@ def _library_lines(lines: Sequence[str], start: int, end: int) -> Set[int]:
         text = lines[line]
         indent = len(text) - len(text.lstrip())
         if frame(text):
-            foreign = bool(library(text))
-            inside = indent if foreign else inf
             below_source = not indent and text[0] != "F" and ": in " not in text
-            folded.update(range(before + 1 if below_source else line, line + 1) if foreign else ())
+            inside = indent if library(text) else inf
+            folded.update(range(before + 1 if below_source else line, line + 1) if inside < inf else ())
             before = line
         elif indent > inside:
             folded.add(line)
@@ -1671,30 +1623,30 @@ _BASE_RULES = (
          "+++ b/x.py", "++ x"),
     Rule("hunk", r"^@@ ", "@@ -1,3 +1,4 @@ class A:", "@ -1"),
     Rule("commit", r"^[*|\\/ ]{0,20}(?:commit )?[0-9a-f]{7,40}\b", "commit dff7cc3", "    Fix a1b2"),
+    Rule("number", r"^\s*[+-]?(?:[0-9]{1,15}(?:\.[0-9]{0,15})?|\.[0-9]{1,15})(?:[eE][+-]?[0-9]{1,2})?\s*$", "-20.5", "1,5 mm"),
     Rule("json-pair", r"^\s*\"([^\"\n]{1,80})\": (.{1,200}?),?$", '    "code": "E501",', '    "5.0.0",'),
     Rule("piece", r"[\s\S]{59,238}?(?:[,;}\]]|\\n)|[\s\S]{1,240}", "abc", ""),
 )
-# Shares of the characters that a base view takes: first lines, last lines, lines (or ranges) with case terms; the best
-# of those measured on recorded sessions (levers 2.3). A screen's end is its present; a report's end is used most.
+# What a base view takes by shape: lines of each block that say something, then shares of the characters: first lines,
+# last lines, lines (or ranges) with case terms; the best of those measured on recorded sessions (levers 2.3). A
+# screen's end is its present; a report's end is used most.
 _SHARES = {
-    "test": (0.06, 0.04, 0.0), "build": (0.0, 0.0, 0.08), "search": (0.0, 0.0, 0.15), "diff": (0.0, 0.0, 0.3),
-    "report": (0.0, 0.25, 0.15), "web": (0.15, 0.0, 0.15), "tree": (0.0, 0.0, 0.15), "filelist": (0.0, 0.0, 0.15),
-    "json": (0.0, 0.0, 0.1), "terminal": (0.0, 0.3, 0.0), "git-log": (0.0, 0.0, 0.1), "table": (0.0, 0.0, 0.05),
-    "log": (0.0, 0.0, 0.1), "other": (0.06, 0.06, 0.2),
+    "test": (0, 0.06, 0.04, 0.0), "build": (0, 0.0, 0.0, 0.08), "search": (0, 0.0, 0.0, 0.15),
+    "diff": (0, 0.0, 0.0, 0.3), "report": (2, 0.0, 0.25, 0.15), "web": (0, 0.15, 0.0, 0.15),
+    "tree": (1, 0.0, 0.0, 0.15), "filelist": (1, 0.0, 0.0, 0.15), "json": (0, 0.0, 0.0, 0.1),
+    "terminal": (0, 0.0, 0.3, 0.0), "git-log": (1, 0.0, 0.0, 0.1), "table": (0, 0.0, 0.0, 0.05),
+    "log": (0, 0.0, 0.0, 0.1), "other": (0, 0.06, 0.06, 0.2),
 }
+# Lines up to which a unit is chosen whole, by shape: hunks and commits are read whole, and short records of JSON.
+_WHOLE = {"diff": inf, "git-log": inf, "json": UNIT_LINES}
 _LIST_WHOLE = 110  # lines: a path list this short stays whole, for any of its equals may be the one that is picked
-_ERRORS_WHOLE = 40  # diagnostics: as many are read one by one; of more, two of each code tell what there is
-_PER_CODE = 2
-_FILES_ONCE = 40  # files that a build names once each: more are a list that nobody reads
 _SHARED_MOST = 400_000  # characters; the shares of a larger text are those of a text of this size: views stay small
 _RARE = 0.03  # share of the lines: more lines than these that are unlike all others are no exception
-_PER_TERM = 2  # rows of a search that each case term shows, so that one frequent word does not crowd out the others
 _HITS = 400  # hits of a term among which its best are looked for
 _BUILD_LINES = 20_000  # lines read for diagnostics: the first ones are mended first, and the rest is their echo
 _BUILD_TAIL = 20  # the last lines of an install or build say how it ended
-_BLOCK_LINES = 40  # of a diagnostic
 _FEW_VALUES = 12  # different values of a JSON key that make it a kind, not a content
-_HEADER_LINES = 5  # of a file in a diff
+_NEAR = 12  # lines below a heading in which its text begins, and below a commit's hash its subject
 
 
 def base(doc: Doc, terms: Mapping[str, float]) -> Optional[View]:
@@ -1706,14 +1658,23 @@ def base(doc: Doc, terms: Mapping[str, float]) -> Optional[View]:
         return outline(doc, terms) or sections(doc, terms)
     if doc.shape in ("read", "display", "edit") or doc.shape in ("tree", "filelist") and len(doc.lines) <= _LIST_WHOLE:
         return None
-    choose = _BASES.get(doc.shape, _by_shares)
-    return _view(doc, "base", choose(doc, terms), terms)
+    return _view(doc, "base", _BASES.get(doc.shape, _by_shares)(doc, terms), terms)
 
 
 def _by_shares(doc: Doc, terms: Mapping[str, float], shape: str = "") -> Set[int]:
-    """The first lines, the last lines and those with case terms, as many as _SHARES gives to the shape."""
-    head, tail, told = _SHARES.get(shape or doc.shape, _SHARES["other"])
-    return _part(doc, head) | _part(doc, tail, backwards=True) | _best(doc, _scores(doc, terms), told)
+    """The lines of each block, the first, the last and those with case terms, as _SHARES gives them to the shape."""
+    firsts, head, tail, told = _SHARES.get(shape or doc.shape, _SHARES["other"])
+    named = _best(doc, _scores(doc, terms), told, _wholes(doc, _WHOLE.get(doc.shape, 0)))
+    return _firsts(doc, firsts) | _part(doc, head) | _part(doc, tail, backwards=True) | named
+
+
+def _wholes(doc: Doc, most: float) -> List[Tuple[int, int]]:
+    """The units of up to `most` lines as ranges, the others line by line; nothing when `most` is 0."""
+    found: List[Tuple[int, int]] = []
+    for unit in doc.units() if most else ():
+        step = unit.end - unit.start if unit.end - unit.start <= most else 1
+        found += [(line, line + step) for line in range(unit.start, unit.end, step)]
+    return found
 
 
 def _base_test(doc: Doc, terms: Mapping[str, float]) -> Set[int]:
@@ -1728,162 +1689,125 @@ def _base_build(doc: Doc, terms: Mapping[str, float]) -> Set[int]:
     What is said a third time word for word shows its place only, without the source below.
     """
     found = _diagnostics(doc)
-    keep = {0, 1, *range(len(doc.lines) - _BUILD_TAIL, len(doc.lines))}
-    whole = sum(item[2] == "error" for item in found) <= _ERRORS_WHOLE
-    seen: Dict[str, int] = {}
-    paths: Set[str] = set()
-    library, place = pattern("library").search, pattern("diagnostic")
-    for start, end, severity, code, path in found:
-        at = place.match(doc.lines[start])
-        message = doc.lines[start][at.end() if at else 0:_FAR]
-        for key in {code, message}:
-            seen[key] = seen.get(key, 0) + 1
-        exact = severity == "error" and whole
-        told = exact or seen[code] <= _PER_CODE and not (severity == "note" and library(path))
-        if told and seen[message] <= _PER_CODE:
-            keep.update(range(start, min(end, start + _BLOCK_LINES)))
-        elif exact or path and path not in paths and len(paths) < _FILES_ONCE and not library(path):
-            keep.update((start, start if at else min(start + 1, end - 1)))  # with its `-->`
-        paths.add(path)
+    keep = _edges(doc, 2, _BUILD_TAIL)
+    few = sum(item.severity == "error" for item in found) <= _MANY
+    seen: "Counter[str]" = Counter()
+    paths = {""}
+    library = pattern("library").search
+    for item in found:
+        seen.update({item.code, item.message})
+        error = few and item.severity == "error"
+        foreign = item.severity != "error" and library(item.path)
+        if seen[item.message] <= _FEW and (error or seen[item.code] <= _FEW and not foreign):
+            keep.update(range(item.start, min(item.end, item.start + _MANY)))
+        elif error or item.path not in paths and len(paths) < _MANY and not foreign:
+            keep.update((item.start, item.place))
+        paths.add(item.path)
     scores = _scores(doc, terms)  # one of a rare code tells more than one of hundreds
-    rare = {start: scores[start] * log2(1 + len(found) / seen[code]) for start, _, _, code, _ in found if start in scores}
-    named = _best(doc, rare, _SHARES["build"][2])
-    return keep | named | _outstanding(doc).difference(*(range(start, end) for start, end, *_ in found))
+    rare = {item.start: scores.get(item.start, 0.0) * log2(1 + len(found) / seen[item.code]) for item in found}
+    inside = {line for item in found for line in range(item.start, item.end)}
+    return keep | _best(doc, rare, _SHARES["build"][3]) | _outstanding(doc) - inside
 
 
-def _diagnostics(doc: Doc) -> List[Tuple[int, int, str, str, str]]:
-    """(start, end, severity, code, path) of each diagnostic, ascending.
+class _Diagnostic(NamedTuple):
+    """Lines [start, end), its path in line `place`; the code is the tool's, else the message without its particulars."""
 
-    One begins where a place or a severity word stands and takes the lines below that are deeper or quote source. The
-    code is the tool's, else the message without its particulars; the path may stand in a `-->` line below.
-    """
+    start: int
+    end: int
+    place: int
+    severity: str
+    code: str
+    message: str
+    path: str
+
+
+def _diagnostics(doc: Doc) -> List[_Diagnostic]:
+    """The diagnostics of a build, ascending: one begins where a place or a severity word stands and takes the lines
+    below that are deeper or quote source; its path may stand in a `-->` line there."""
     place, severe = pattern("diagnostic").match, pattern("severity").search
     quote, coded, thin = pattern("source-quote").match, pattern("message-code").search, pattern("varying").sub
-    near = {*doc.once("signals", lambda: _signal_lines(doc)), *_lines_with(doc, "note")}
-    found: List[Tuple[int, int, str, str, str]] = []
+    near = _signal_lines(doc).union(_lines_with(doc, "note"))
+    found: List[_Diagnostic] = []
     indent = -1  # of the diagnostic that is open; -1: none
-    for line, text in enumerate(doc.once("plain", lambda: _plain(doc))[:_BUILD_LINES]):
+    for line, text in enumerate(_plain(doc)[:_BUILD_LINES]):
         at = place(text)
+        path = at["path"] if at else ""
         depth = len(text) - len(text.lstrip())
-        if found and indent >= 0 and text.strip() and (quote(text) or depth > indent and not at):
-            path = found[-1][4] or (at["path"] if at else "")
-            found[-1] = (found[-1][0], line + 1, *found[-1][2:4], path)
+        if indent >= 0 and text.strip() and (quote(text) or depth > indent and not at):
+            last = found[-1]._replace(end=line + 1)
+            found[-1] = last._replace(place=line, path=path) if path and not last.path else last
             continue
         said = severe(text) if line in near else None
         indent = depth if at or said else -1
         if indent >= 0:
-            code = coded(text)
+            code, message = coded(text), text[at.end() if at else 0:]
             name = code.group() if code else thin("#", text[:_WIDTH])[:80].strip()
-            found.append((line, line + 1, (said.lastgroup or "") if said else "error", name, at["path"] if at else ""))
+            found.append(_Diagnostic(line, line + 1, line, said and said.lastgroup or "error", name, message, path))
     return found
 
 
 def _base_search(doc: Doc, terms: Mapping[str, float]) -> Set[int]:
-    """The rows that the case terms choose, of equal ones those that declare something; each term's best two."""
-    row, declared = pattern("match-row"), pattern("declaration").match
-    scores = dict(_scores(doc, terms))
-    for line in scores:
-        if declared(row.sub("", doc.lines[line][:_FAR])):
-            scores[line] *= _STRUCTURE_LIFT
-    keep = _best(doc, scores, _SHARES["search"][2])
+    """The rows that the case terms choose, and each term's best two, so that a frequent word does not crowd out others."""
+    scores = _scores(doc, terms)
+    keep = _by_shares(doc, terms)
     for term in terms:
-        keep.update(sorted(_lines_with(doc, term, _HITS, rule="word"), key=lambda line: -scores.get(line, 0.0))[:_PER_TERM])
+        hits = _lines_with(doc, term, _HITS, "word-start")
+        keep.update(sorted(hits, key=lambda line: -scores.get(line, 0.0))[:_FEW])
     return keep
 
 
 def _base_diff(doc: Doc, terms: Mapping[str, float]) -> Set[int]:
-    """File and hunk headers, changed declarations, and whole hunks by their case terms and those of their file."""
+    """File and hunk headers, changed declarations, and hunks by case terms, whole."""
     declared = pattern("declaration").match
-    scores = dict(_scores(doc, terms))
-    keep = {i for i, text in enumerate(doc.lines) if text[:1] in ("+", "-") and declared(text[:_FAR])}
-    hunks: Dict[Tuple[int, int], int] = {}  # range: first line of its file
-    opened = 0
-    for block in doc.blocks():
-        keep.update((block.start,) if opened or hunks or keep else range(block.start + 1))
-        if block.kind == "hunk":
-            scores[block.start] = scores.get(block.start, 0.0) + scores.get(opened, 0.0)
-            hunks[block.start, block.end] = opened
-        else:
-            opened = block.start
-    share = _SHARES["diff"][2]
+    changed = {line for line, text in enumerate(_plain(doc)) if text[:1] in ("+", "-") and declared(text)}
+    keep = changed.union(block.start for block in doc.blocks())
     spent = sum(_size(doc, line, line + 1) for line in keep) / (len(doc.text) or 1)
-    chosen = _best(doc, scores, max(share - spent, share / 3), list(hunks), 0.0)
-    for (start, _), first in hunks.items():  # a hunk is read, and applied, with the header of its file
-        keep.update(range(first, min(start, first + _HEADER_LINES)) if start in chosen else ())
+    share = _SHARES["diff"][3]
+    chosen = _best(doc, _scores(doc, terms), max(share - spent, share / 3), _wholes(doc, inf))
+    for file in doc.blocks():
+        if file.kind == "file" and not chosen.isdisjoint(range(file.start, file.end)):
+            keep.update(range(file.start, file.start + 5))
     return keep | chosen
-
-
-def _base_report(doc: Doc, terms: Mapping[str, float]) -> Set[int]:
-    """Headings with their first lines, the last quarter, term lines."""
-    return _heading_lines(doc) | _by_shares(doc, terms)
-
-
-def _base_tree(doc: Doc, terms: Mapping[str, float]) -> Set[int]:
-    """The first entry of each directory and the entries that case terms name."""
-    return {members[0] for members in _by_directory(doc)} | _by_shares(doc, terms)
 
 
 def _base_json(doc: Doc, terms: Mapping[str, float]) -> Set[int]:
     """The first record, each value of few-valued keys once, whole records of term hits."""
     pair = pattern("json-pair").match
-    values: Dict[str, Dict[str, List[int]]] = {}
-    for line, text in enumerate(doc.lines):
-        found = pair(text) if len(text) < 300 else None
+    values: DefaultDict[str, Dict[str, int]] = defaultdict(dict)  # key: value: its first line
+    counts: "Counter[str]" = Counter()
+    for line, text in enumerate(_plain(doc)):
+        found = pair(text)
         if found:
-            values.setdefault(found[1], {}).setdefault(found[2], []).append(line)
-    keep = {0, 1}
-    for rows in values.values():
-        if len(rows) <= _FEW_VALUES and sum(map(len, rows.values())) >= 4 * len(rows):
-            keep.update(lines[0] for lines in rows.values())
-    records = [(unit.start, unit.end) for unit in doc.units() if unit.end - unit.start <= UNIT_LINES]
-    keep.update(line for start, end in records[:2] for line in range(start, end))
-    inside = {line for start, end in records for line in range(start, end)}
-    alone = ((line, line + 1) for line in range(len(doc.lines)) if line not in inside)
-    return keep | _best(doc, _scores(doc, terms), _SHARES["json"][2], [*records, *alone])
+            values[found[1]].setdefault(found[2], line)
+            counts[found[1]] += 1
+    kinds = [rows for key, rows in values.items() if len(rows) <= _FEW_VALUES and counts[key] >= 4 * len(rows)]
+    first = range(min(UNIT_LINES, doc.units()[:2][-1].end))
+    return {*first, *(line for rows in kinds for line in rows.values())} | _by_shares(doc, terms)
 
 
 def _base_git_log(doc: Doc, terms: Mapping[str, float]) -> Set[int]:
     """Hash and subject of each commit, and whole commits of term hits."""
-    commits = [(block.start, block.end) for block in doc.blocks()]
-    if len(commits) > len(doc.lines) / 4:
-        return _by_shares(doc, terms, "other")
-    said = {line for start, end in commits for line in
-            [line for line in range(start, min(end, start + 12)) if doc.lines[line].startswith("    ")][:1]}
-    return said | {start for start, _ in commits} | _best(doc, _scores(doc, terms), _SHARES["git-log"][2], commits)
+    heads = [range(block.start, min(block.end, block.start + _NEAR)) for block in doc.blocks()]
+    subjects = {next((line for line in head if doc.lines[line][:4] == "    "), head[0]) for head in heads}
+    return subjects | _by_shares(doc, terms)
 
 
 def _base_table(doc: Doc, terms: Mapping[str, float]) -> Set[int]:
     """The header, the first eight and last four rows, the rows of each column's extremes, term rows."""
-    total = len(doc.lines)
+    number = pattern("number").match
     sign = max("\t;|,", key=doc.lines[0].count)
-    numeric = [column for column, cell in enumerate(doc.lines[min(1, total - 1)][:LONG_LINE].split(sign))
-               if _number(cell) is not None]
-    best: Dict[Tuple[int, int], Tuple[float, int]] = {}  # (column, direction): (value × direction, row)
+    best: Dict[Tuple[int, int], Tuple[float, int]] = {}  # (column, direction): (value × direction, -row)
     for line, text in enumerate(doc.lines):
-        cells = text[:LONG_LINE].split(sign)
-        for column in numeric:
-            value = _number(cells[column]) if column < len(cells) else None
-            for way in (1, -1) if value is not None else ():
-                if (column, way) not in best or (value or 0.0) * way > best[column, way][0]:
-                    best[column, way] = ((value or 0.0) * way, line)
-    return {line for _, line in best.values()} | {*range(9), *range(total - 5, total)} | _by_shares(doc, terms)
-
-
-def _number(cell: str) -> Optional[float]:
-    """The number that a cell holds, None for other text and for what is not finite."""
-    try:
-        value = float(cell)
-    except ValueError:
-        return None
-    return value if abs(value) < inf else None
+        for column, cell in enumerate(text[:LONG_LINE].split(sign)):
+            for way in (1, -1) if number(cell) else ():
+                best[column, way] = max(best.get((column, way), (-inf, 0)), (float(cell) * way, -line))
+    return {-line for _, line in best.values()} | _edges(doc, 9, 5) | _by_shares(doc, terms)
 
 
 def _base_log(doc: Doc, terms: Mapping[str, float]) -> Set[int]:
     """Templates as in `log` and term lines; of a text without templates as any other."""
     view = log(doc, terms)
-    if not view or len(view.keep) > _ADMITTED * len(doc.lines):
-        return _base_other(doc, terms)
-    return _by_shares(doc, terms).union(view.keep)
+    return _by_shares(doc, terms).union(view.keep) if view else _base_other(doc, terms)
 
 
 def _base_other(doc: Doc, terms: Mapping[str, float]) -> Set[int]:
@@ -1893,32 +1817,28 @@ def _base_other(doc: Doc, terms: Mapping[str, float]) -> Set[int]:
 
 def _outstanding(doc: Doc) -> Set[int]:
     """Rare signals, and what is said once or twice among many lines that are alike; few, or none."""
-    groups = doc.once("templates", lambda: _templates(doc, range(len(doc.lines))))
-    rare = {line for group in groups if len(group) <= _PER_CODE for line in group}
-    return _rare_signals(doc, _SHARES["other"][2]) | (rare if len(rare) <= _RARE * len(doc.lines) else set())
+    rare = {line for group in _templates(doc) if len(group) <= _FEW for line in group}
+    return _rare_signals(doc, 0.2) | (rare if len(rare) <= _RARE * len(doc.lines) else set())
 
 
 def _rare_signals(doc: Doc, share: float) -> Set[int]:
     """Two signal lines of each template, when these are at most `share` of the lines: more are a program's own talk."""
-    signs = _templates(doc, doc.once("signals", lambda: _signal_lines(doc)))
-    told = {line for group in signs for line in group[:_PER_CODE]}
+    told = {line for group in _templates(doc) for line in [line for line in group if line in _signal_lines(doc)][:_FEW]}
     return told if len(told) <= share * len(doc.lines) else set()
 
 
 _BASES: Dict[str, Callable[[Doc, Mapping[str, float]], Set[int]]] = {
-    "test": _base_test, "build": _base_build, "search": _base_search, "diff": _base_diff, "report": _base_report,
-    "tree": _base_tree, "filelist": _base_tree, "json": _base_json, "git-log": _base_git_log, "table": _base_table,
-    "log": _base_log, "other": _base_other,
+    "test": _base_test, "build": _base_build, "search": _base_search, "diff": _base_diff, "json": _base_json,
+    "git-log": _base_git_log, "table": _base_table, "log": _base_log, "other": _base_other,
 }
 
-# P(a new name of an output is used in the next two messages), by shape (levers 2.2, per name, recorded sessions).
-_USED = {"report": 0.051, "docs": 0.026, "other": 0.023, "test": 0.019, "json": 0.013, "build": 0.013, "web": 0.012,
+# P(a new name of an output is used in the next two messages), by shape (levers 2.2, per name, recorded sessions); of
+# tests and builds 0.46 and 0.23 of it, for their names are mostly not the reader's and nothing was lost at these prices;
+# of reports twice, for a report is what its reader asked for.
+_USED = {"report": 0.102, "docs": 0.026, "other": 0.023, "test": 0.00874, "json": 0.013, "build": 0.00299,
          "search": 0.010, "diff": 0.007, "terminal": 0.006, "tree": 0.001, "filelist": 0.001, "table": 0.001}
 _USED_ELSE = 0.012  # all shapes together
 _PRICE = 13_000  # characters that a name which was needed and missing costs (3,240 tokens a lost reference, measured)
-# Of the price, by shape: a passing run's and a build's names are mostly not the reader's, and nothing was lost at these
-# prices; a report is what its reader asked for.
-_PRICE_OF = {"test": 0.46, "build": 0.23, "report": 2.0}
 _SEEN_LIFT = (0.6, 0.6, 1.0, 2.3, 2.3, 2.3, 2.8)  # by how often a name stands in the output; the last for more
 _SHARED_LIFT, _STRANGE_LIFT = 1.7, 0.8  # the name shares a word with the case, or not
 _HASH_LIFT = 0.4  # long numbers and hashes are rarely typed again
@@ -1936,91 +1856,57 @@ def cover(doc: Doc, keep: Iterable[int], known: AbstractSet[str] = frozenset(),
     """`keep` with the dropped lines whose names are worth their characters, ascending.
 
     A line is worth P(its names are used) × price; names in kept lines or in `known` (the session's) are worth nothing.
-    Greedy by worth per character, as long as the worth exceeds the length. price: characters that a missing name costs;
-    a test's or a build's cost less, a report's more (_PRICE_OF).
+    Greedy by worth per character, as long as the worth exceeds the length. price: characters that a missing name costs.
     """
-    shown = set(keep)
-    scores = _scores(doc, terms)
+    shown, scores, lines = set(keep), _scores(doc, terms), range(len(doc.lines))
     ranked = sorted(scores.values())
     telling = {line for line, score in scores.items() if score >= ranked[len(ranked) * 4 // 5]}
-    rows = sorted(telling.union(range(len(doc.lines))[:_COVER_LINES], range(len(doc.lines))[-_COVER_LINES:]))
-    counts = Counter(pattern("name").findall("\n".join([doc.lines[line][:_FAR] for line in rows])))
-    have = known | names("\n".join([doc.lines[line] for line in shown]))
-    chance = _chances(doc, counts, have, terms)
-    units = _priceable(doc, [line for line in rows if line not in shown], chance, telling,
-                       price * _PRICE_OF.get(doc.shape, 1.0))
-    return sorted(shown.union(_priced(units, chance, min(_COVER_CHARS, _COVER_MOST * len(doc.text)))))
+    rows = telling.union(lines[:_COVER_LINES], lines[-_COVER_LINES:])
+    chance = _chances(doc, rows, known | names("\n".join([doc.lines[line] for line in shown])), terms)
+    left = min(_COVER_CHARS, _COVER_MOST * len(doc.text))
+    for _, line, wanted, gain, size in sorted(_priced(doc, rows - shown, chance, telling, price)):
+        if size <= left and round(gain * sum([chance.get(name, 0.0) for name in wanted]), 9) > 1:
+            left -= size
+            shown.add(line)
+            for name in wanted:  # a name is worth something once
+                chance.pop(name, None)
+    return sorted(shown)
 
 
-# a line to put back, its new names, their worth per character, its size
-_Unit = Tuple[int, Tuple[str, ...], float, int]
-
-
-def _priceable(doc: Doc, rows: Iterable[int], chance: Mapping[str, float], telling: AbstractSet[int],
-               price: float) -> List[_Unit]:
-    """Those of these lines whose names could be worth their characters; of equal ones the best."""
+def _priced(doc: Doc, rows: Iterable[int], chance: Mapping[str, float], telling: AbstractSet[int],
+            price: float) -> Iterator[Tuple[float, int, Tuple[str, ...], float, int]]:
+    """Of each row that could be put back: minus its worth per character, its number, its new names, what a unit of P
+    is worth per character there, its size."""
     find, structure = pattern("name").findall, pattern("declaration").match
-    early = len(doc.lines) / 5
-    units: Dict[Tuple[str, ...], _Unit] = {}
     for line in rows:
         text = doc.lines[line]
-        wanted = [name for name in find(text, 0, _FAR) if name in chance]
-        if not wanted:
-            continue
-        key = tuple(wanted if len(wanted) == 1 else dict.fromkeys(wanted))
-        size = len(text) + _MARKER_COST if len(text) <= LONG_LINE else _LONG_COST
-        worth = price / size * (_EARLY_LIFT if line < early else 1.0)
-        worth *= _TERM_LIFT if line in telling else 1.0
-        if worth * _STRUCTURE_LIFT * sum([chance[name] for name in key]) > 1:
-            worth *= _STRUCTURE_LIFT if structure(text, 0, LONG_LINE) else 1.0
-            if key not in units or units[key][2] < worth:
-                units[key] = line, key, worth, size
-    return list(units.values())
+        wanted = tuple(dict.fromkeys([name for name in find(text, 0, _FAR) if name in chance]))
+        if wanted:
+            size = len(text) + _MARKER_COST if len(text) <= LONG_LINE else _LONG_COST
+            gain = price / size * (_EARLY_LIFT if line < len(doc.lines) / 5 else 1.0)
+            gain *= _TERM_LIFT if line in telling else 1.0
+            gain *= _STRUCTURE_LIFT if structure(text, 0, LONG_LINE) else 1.0
+            yield -round(gain * sum([chance[name] for name in wanted]), 9), line, wanted, gain, size
 
 
-def _chances(doc: Doc, counts: Mapping[str, int], have: AbstractSet[str],
-             terms: Mapping[str, float]) -> Dict[str, float]:
-    """P(used) of each identifier that is not in `have`."""
+def _chances(doc: Doc, rows: Iterable[int], have: AbstractSet[str], terms: Mapping[str, float]) -> Dict[str, float]:
+    """P(used) of each name in these rows that is not in `have`."""
     named, part, hashed = pattern("name-sign").search, pattern("name-part").findall, pattern("hash-like").match
     number = _COMMIT_LIFT if "git commit" in doc.command else _HASH_LIFT
-    rates = [_USED.get(doc.shape, _USED_ELSE) * lift for lift in _SEEN_LIFT]
-    told: Dict[str, bool] = {}  # whether a part of a name is a word of the case
+    rate = _USED.get(doc.shape, _USED_ELSE)
     found: Dict[str, float] = {}
+    counts = Counter(pattern("name").findall("\n".join([doc.lines[line][:_FAR] for line in rows])))
     for name, count in counts.items():
         if name not in have and named(name):
-            shared = False
-            for word in part(name):
-                if word not in told:
-                    told[word] = len(word) > 3 and _stem(word.lower()) in terms
-                shared = shared or told[word]
+            shared = any([_stem(word.lower()) in terms for word in part(name) if len(word) > 3])
             lift = (_SHARED_LIFT if shared else _STRANGE_LIFT) * (number if hashed(name) else 1.0)
-            found[name] = lift * rates[min(count, len(rates) - 1)]
+            found[name] = rate * lift * _SEEN_LIFT[min(count, len(_SEEN_LIFT) - 1)]
     return found
 
 
-def _priced(units: Sequence[_Unit], chance: Dict[str, float], left: float) -> List[int]:
-    """The lines of units that are worth more than their characters, the best first.
-
-    `left`: characters that they may have together. A name is worth something once: `chance` is used up.
-    """
-    def worth(unit: _Unit) -> float:
-        return round(sum([chance.get(name, 0.0) for name in unit[1]]) * unit[2], 9)
-
-    chosen: List[int] = []
-    for unit in sorted(units, key=lambda unit: (-worth(unit), unit[0])):
-        if unit[3] <= left and worth(unit) > 1:
-            left -= unit[3]
-            chosen.append(unit[0])
-            for name in unit[1]:
-                chance.pop(name, None)
-    return chosen
-
-
-_FAR = 2000  # characters of a line that rules look at
-_PIECE_LEAST, _PIECE_MOST = 60, 240  # characters of a piece before and after a hit
 _LINE_HEAD, _LINE_TAIL = 300, 200  # characters of a long line that always stay
 _LINE_SHARE = 0.15  # of a long line that case terms choose
-_LINE_READ = 60_000  # characters at either end of a long line that are cut into pieces; between them only term hits
+_LINE_READ = 500_000  # characters at either end of a long line that are cut into pieces; what is between them goes
 
 
 def fit(doc: Doc, keep: Iterable[int], terms: Mapping[str, float] = {},
@@ -2035,35 +1921,17 @@ def fit(doc: Doc, keep: Iterable[int], terms: Mapping[str, float] = {},
 
 def _pieces(doc: Doc, text: str, terms: Mapping[str, float], known: AbstractSet[str]) -> Tuple[Tuple[int, int], ...]:
     """The pieces of one long line, chosen as the lines of a text are: each piece is a line of a Doc of its own."""
-    spans = _spans(text, terms)
-    pieces = Doc("\n".join(text[start:end] for start, end in spans))
+    cut, middle = pattern("piece").finditer, max(_LINE_READ, len(text) - _LINE_READ)
+    spans = [found.span() for found in (*cut(text, 0, _LINE_READ), *cut(text, middle))]
+    pieces = Doc("\n".join([text[start:end] for start, end in spans]))
     pieces.kind, pieces.shape, pieces.command = doc.kind, doc.shape, doc.command
     keep = {i for i, (start, end) in enumerate(spans) if end <= _LINE_HEAD or start >= len(text) - _LINE_TAIL}
-    keep.update(_best(pieces, _scores(pieces, terms), _LINE_SHARE))
+    keep |= {0, len(spans) - 1} | _best(pieces, _scores(pieces, terms), _LINE_SHARE)
     found: List[Tuple[int, int]] = []
-    for start, end in (spans[i] for i in cover(pieces, {0, len(spans) - 1, *keep}, known, terms)):
+    for start, end in (spans[i] for i in cover(pieces, keep, known, terms)):
         near = bool(found) and start - found[-1][1] <= 2 * _MARKER_COST
         found.append((found.pop()[0] if near else start, end))
     return tuple(found)
-
-
-def _spans(text: str, terms: Mapping[str, float]) -> List[Tuple[int, int]]:
-    """A long line cut after `,` `;` `}` `]` and escaped newlines into ranges; of a huge one the ends and term hits."""
-    end = len(text) - _LINE_READ
-    if end <= _LINE_READ:
-        return _cut(text, 0, len(text))
-    spans = _cut(text, 0, _LINE_READ)
-    low = text.replace("İ", "i").lower()
-    for hit in sorted(low.find(term, _LINE_READ, end) for term in terms):
-        start = max(hit - _PIECE_LEAST, spans[-1][1])
-        if hit >= 0 and start < min(hit + _PIECE_LEAST, end):
-            spans.append((start, min(hit + _PIECE_MOST, end)))
-    return spans + _cut(text, end, len(text))
-
-
-def _cut(text: str, start: int, end: int) -> List[Tuple[int, int]]:
-    """[start, end) in pieces of 60 … 240 characters: shorter says nothing, longer chooses too coarsely."""
-    return [found.span() for found in pattern("piece").finditer(text, start, end)]
 
 
 # Which views a kind offers after its base view, in this order (reference: the seeds' table, with more for data).
@@ -2085,17 +1953,9 @@ def candidates(doc: Doc, terms: Mapping[str, float], known: AbstractSet[str] = f
     found: Dict[str, View] = {}
     for make in (base, *_OFFERED.get(doc.kind, ())):
         view = make(doc, terms) if len(found) < most else None
-        if view and view.name not in found and _admitted(doc, view):
+        if view and view.name not in found and len(render(doc, view).text) <= _ADMITTED * len(doc.text):
             found[view.name] = view
     return list(found.values())
-
-
-def _admitted(doc: Doc, view: View) -> bool:
-    """Whether the view, printed, has at most 60 % of the full characters; printed only where a bound does not tell."""
-    limit = _ADMITTED * len(doc.text)
-    gaps = 1 + sum(b > a + 1 for a, b in zip(view.keep, view.keep[1:]))
-    bound = sum(len(doc.lines[line]) + 1 for line in view.keep) + 64 * gaps  # no marker of one range is longer
-    return bound <= limit and not view.pieces and doc.numbers.origin == "output" or len(render(doc, view).text) <= limit
 
 
 # ---------------------------------------------------------------- rendering and tidying
