@@ -1270,7 +1270,7 @@ def _lowered(doc: Doc) -> Tuple[str, "array[int]"]:
 
 
 def _lines_with(doc: Doc, literal: str, most: int = _HITS_MOST, rule: str = "") -> List[int]:
-    """The lines that hold a lower-case literal, ascending; stops after `most`. rule: what must match where it stands."""
+    """The lines that hold a lower-case literal, ascending, up to `most`. rule: what must match where it stands."""
     low, starts = _lowered(doc)
     match = pattern(rule).match if rule else None
     found: List[int] = []
@@ -1287,7 +1287,8 @@ def _lines_with(doc: Doc, literal: str, most: int = _HITS_MOST, rule: str = "") 
 
 def _scores(doc: Doc, terms: Mapping[str, float]) -> Mapping[int, float]:
     """For each line with case terms the sum of weight × log(lines / lines with the term) over them."""
-    def scored() -> Dict[int, float]:
+    def worked_out() -> Dict[int, float]:
+        """The scores; a line that declares something counts more."""
         total = len(doc.lines)
         common = int(max(20, min(total * _COMMON, _HITS_MOST)))
         scores: DefaultDict[int, float] = defaultdict(float)
@@ -1296,9 +1297,10 @@ def _scores(doc: Doc, terms: Mapping[str, float]) -> Mapping[int, float]:
             for line in hits if len(hits) < common else ():
                 scores[line] += weight * log2(1.1 * total / len(hits))
         declared, lines = pattern("declaration").match, _plain(doc)
-        return {line: round(scores[line] * (_STRUCTURE_LIFT if declared(lines[line]) else 1.0), 6) for line in sorted(scores)}
+        return {line: round(scores[line] * (_STRUCTURE_LIFT if declared(lines[line]) else 1.0), 6)
+                for line in sorted(scores)}
 
-    return doc.once(("scores", *terms.items()), scored)
+    return doc.once(("scores", *terms.items()), worked_out)
 
 
 # ---------------------------------------------------------------- views
@@ -1316,10 +1318,11 @@ _VIEW_RULES = (
     # what differs between two lines of one kind: numbers, hashes, paths, URLs, quotations
     Rule("varying", r"https?://[^\s\"']+|(?<![\w.@+-])[\w.@+-]{0,80}/[^\s:,\"'()]+|\b[0-9a-f]{8,40}\b|[0-9]+"
          r"|\"[^\"\n]{0,200}\"|'[^'\n]{0,200}'|‘[^’\n]{0,200}’|`[^`\n]{0,200}`", "took 12 ms", "done"),
-    Rule("declaration", r"^(?:[^\s:][^:\n]{0,300}?([:-])[0-9]{1,7}\1)?[+-]?\s*(?:(?:export|default|async|pub|public|private|protected|static|final|abstract"
-         r"|override|inline|unsafe|const|virtual|suspend|open|data|sealed|local)\s+){0,5}(?:def|class|function|func|fn"
-         r"|interface|struct|enum|trait|impl|type|module|namespace|const|record|object|fun)\s+\(?[A-Za-z_$]",
-         "+    def feed(self, data):", "+    default = 3"),
+    # also in a row of a search or of a diff
+    Rule("declaration", r"^(?:[^\s:][^:\n]{0,300}?([:-])[0-9]{1,7}\1)?[+-]?\s*"
+         r"(?:(?:export|default|async|pub|public|private|protected|static|final|abstract|override|inline|unsafe|const"
+         r"|virtual|suspend|open|data|sealed|local)\s+){0,5}(?:def|class|function|func|fn|interface|struct|enum|trait|impl"
+         r"|type|module|namespace|const|record|object|fun)\s+\(?[A-Za-z_$]", "+    def feed(self, data):", "+    default = 3"),
     # files that nobody fixes from here: frames and notes in them are folded
     Rule("library", r"site-packages|dist-packages|node_modules|/usr/(?:local/)?(?:lib|include|share)|/opt/conda|\.pyenv"
          r"|lib/python3|\.cargo/registry|/rustc/|node:|/go/(?:src|pkg/mod)/|<frozen|<template>|/gems/|/vendor/"
@@ -1504,7 +1507,8 @@ _FAILURE_RULES = (
     Rule("failure-end", r"^=+ \S.*=$|^={50,}$|^Ran [0-9]+ test|^\s*--- (?:PASS|SKIP): |^=== (?:RUN|CONT|PAUSE)"
          r"|^(?:FAIL|ok|\?)\s+\S+\s|^\(pass\)|^(?:FAIL|PASS|failures:)$|^test result: |^(?:PASS |Snapshots: )|^⎯{5,}$"
          r"|^\s*(?:Test Suites|Test Files|Tests):? |^Finished in |^(?:FAILURE|ERROR)S!|^\s*\d+ (?:pass|fail|pend)ing"
-         r"|^\s*(?:[✔✓▶] |ok [0-9]|[#ℹ] [a-z]+ [0-9])|^\[(?:INFO|WARNING)\]|^[0-9]+ tests? completed|^\S[^>\n]{0,200} > .{1,200} PASSED$"
+         r"|^\s*(?:[✔✓▶] |ok [0-9]|[#ℹ] [a-z]+ [0-9])|^\[(?:INFO|WARNING)\]|^[0-9]+ tests? completed"
+         r"|^\S[^>\n]{0,200} > .{1,200} PASSED$"
          r"|^\s*(?:Passed|Skipped) \S|^(?:Failed|Passed)! |^\s*[0-9]+/[0-9]+ Test|^\s*Start +[0-9]+:|^[0-9]+% tests",
          "test result: FAILED. 1 passed; 1 failed", "    a_test.go:3: FAIL"),
     # what is said about a whole run, by any of them
@@ -1623,7 +1627,8 @@ _BASE_RULES = (
          "+++ b/x.py", "++ x"),
     Rule("hunk", r"^@@ ", "@@ -1,3 +1,4 @@ class A:", "@ -1"),
     Rule("commit", r"^[*|\\/ ]{0,20}(?:commit )?[0-9a-f]{7,40}\b", "commit dff7cc3", "    Fix a1b2"),
-    Rule("number", r"^\s*[+-]?(?:[0-9]{1,15}(?:\.[0-9]{0,15})?|\.[0-9]{1,15})(?:[eE][+-]?[0-9]{1,2})?\s*$", "-20.5", "1,5 mm"),
+    Rule("number", r"^\s*[+-]?(?:[0-9]{1,15}\.?[0-9]{0,15}|\.[0-9]{1,15})(?:[eE][+-]?[0-9]{1,2})?\s*$",
+         "-20.5", "5 mm"),
     Rule("json-pair", r"^\s*\"([^\"\n]{1,80})\": (.{1,200}?),?$", '    "code": "E501",', '    "5.0.0",'),
     Rule("piece", r"[\s\S]{59,238}?(?:[,;}\]]|\\n)|[\s\S]{1,240}", "abc", ""),
 )
@@ -1638,7 +1643,7 @@ _SHARES = {
     "log": (0, 0.0, 0.0, 0.1), "other": (0, 0.06, 0.06, 0.2),
 }
 # Lines up to which a unit is chosen whole, by shape: hunks and commits are read whole, and short records of JSON.
-_WHOLE = {"diff": inf, "git-log": inf, "json": UNIT_LINES}
+_AS_ONE = {"diff": inf, "git-log": inf, "json": UNIT_LINES}
 _LIST_WHOLE = 110  # lines: a path list this short stays whole, for any of its equals may be the one that is picked
 _SHARED_MOST = 400_000  # characters; the shares of a larger text are those of a text of this size: views stay small
 _RARE = 0.03  # share of the lines: more lines than these that are unlike all others are no exception
@@ -1664,7 +1669,7 @@ def base(doc: Doc, terms: Mapping[str, float]) -> Optional[View]:
 def _by_shares(doc: Doc, terms: Mapping[str, float], shape: str = "") -> Set[int]:
     """The lines of each block, the first, the last and those with case terms, as _SHARES gives them to the shape."""
     firsts, head, tail, told = _SHARES.get(shape or doc.shape, _SHARES["other"])
-    named = _best(doc, _scores(doc, terms), told, _wholes(doc, _WHOLE.get(doc.shape, 0)))
+    named = _best(doc, _scores(doc, terms), told, _wholes(doc, _AS_ONE.get(doc.shape, 0)))
     return _firsts(doc, firsts) | _part(doc, head) | _part(doc, tail, backwards=True) | named
 
 
@@ -1710,7 +1715,7 @@ def _base_build(doc: Doc, terms: Mapping[str, float]) -> Set[int]:
 
 
 class _Diagnostic(NamedTuple):
-    """Lines [start, end), its path in line `place`; the code is the tool's, else the message without its particulars."""
+    """Lines [start, end), with `path` in line `place`; `code` is the tool's, else the message without particulars."""
 
     start: int
     end: int
@@ -1747,7 +1752,7 @@ def _diagnostics(doc: Doc) -> List[_Diagnostic]:
 
 
 def _base_search(doc: Doc, terms: Mapping[str, float]) -> Set[int]:
-    """The rows that the case terms choose, and each term's best two, so that a frequent word does not crowd out others."""
+    """The rows that the case terms choose, and each term's best two: a frequent word must not crowd out the others."""
     scores = _scores(doc, terms)
     keep = _by_shares(doc, terms)
     for term in terms:
@@ -1833,8 +1838,8 @@ _BASES: Dict[str, Callable[[Doc, Mapping[str, float]], Set[int]]] = {
 }
 
 # P(a new name of an output is used in the next two messages), by shape (levers 2.2, per name, recorded sessions); of
-# tests and builds 0.46 and 0.23 of it, for their names are mostly not the reader's and nothing was lost at these prices;
-# of reports twice, for a report is what its reader asked for.
+# tests and builds 0.46 and 0.23 of it, for their names are mostly not the reader's and nothing was lost by that; of
+# reports twice, for a report is what its reader asked for.
 _USED = {"report": 0.102, "docs": 0.026, "other": 0.023, "test": 0.00874, "json": 0.013, "build": 0.00299,
          "search": 0.010, "diff": 0.007, "terminal": 0.006, "tree": 0.001, "filelist": 0.001, "table": 0.001}
 _USED_ELSE = 0.012  # all shapes together
