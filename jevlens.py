@@ -908,7 +908,7 @@ BACKOFF = 0.5, 5.0  # seconds before the second try, doubling, and the cap; less
 ERROR_TYPES = ("authentication_error", "api_usage_error", "max_tokens_exceeded", "customer_verification_required",
                "rate_limit_error", "overloaded_error", "server_error")
 ADVICE = {  # by the status or its first digit
-    400: "look at the model's name", 401: "the key is not valid", 402: "no credit", 403: "no key, or one without access",
+    400: "look at the model's name", 401: "the key is not valid", 402: "no credit", 403: "no key, or no access",
     404: "look at the base URL and the model's name", 413: "too large", 422: "wrong form", 429: "too many requests",
     501: "not a decision model", 3: "redirects are not followed", 5: "the service failed"}
 # Why no answer arrived, by the first of these class names among an error's bases.
