@@ -543,8 +543,8 @@ def _own_name(block: views.Block) -> str:
 
 Json = dict[str, Any]  # an object of JSON
 # Blocks of one request for each character of a token. The service takes 32,768 tokens of state + longest question and
-# 65,536 of state + all questions; all that is told is clipped: 15,000 characters at most beside the blocks, 420 of each
-# block, 350 of a question about it, so that at the worst (1 character a token) 32 blocks use up 29,000 and 42,000.
+# 65,536 of state + all questions; all that is told is clipped: 15,000 characters at most beside the blocks, 450 of each
+# block, 350 of a question about it, so that at the worst (1 character a token) 32 blocks use up 30,000 and 41,000.
 BLOCKS = 32
 PARALLEL = 6  # requests at once, where one cannot hold all blocks; the vendor's examples use 6 to 8
 CHARS_A_TOKEN = 2.0  # first estimate, low on purpose (logs 1.7, code 2.3, prose 5); `usage` corrects it, up to 4
@@ -907,10 +907,10 @@ BACKOFF = 0.5, 5.0  # seconds before the second try, doubling, and the cap; less
 # Error types that a message of ours may repeat; nothing else that a server says gets into one.
 ERROR_TYPES = ("authentication_error", "api_usage_error", "max_tokens_exceeded", "customer_verification_required",
                "rate_limit_error", "overloaded_error", "server_error")
-ADVICE = {  # by the status or its first digit
-    400: "look at the model's name", 401: "the key is not valid", 402: "no credit", 403: "no key, or no access",
-    404: "look at the base URL and the model's name", 413: "too large", 422: "wrong form", 429: "too many requests",
-    501: "not a decision model", 3: "redirects are not followed", 5: "the service failed"}
+# What to think of, by the status or by its first digit.
+ADVICE = {400: "unknown model?", 401: "wrong key", 402: "no credit", 403: "no key or no access",
+          404: "wrong base URL or unknown model?", 413: "too large", 422: "wrong form", 429: "too many requests",
+          501: "not a decision model", 3: "redirects are not followed", 5: "the service failed"}
 # Why no answer arrived, by the first of these class names among an error's bases.
 CAUSES = {"gaierror": "name not resolved", "ConnectionRefusedError": "refused", "SSLError": "TLS",
           "timeout": "deadline", "TimeoutError": "deadline", "ConnectionError": "dropped", "HTTPException": "dropped"}
@@ -1108,10 +1108,9 @@ def key_path(settings: Settings, environ: Mapping[str, str]) -> str:
     return settings.key_file or os.path.join(data_dir(settings, environ), "key")
 
 
-CONSENT = """With a key, jevlens sends to {host} for every large tool result: your first and latest message (600 and 400
-characters), what the assistant said before the call (600), the call (300), and excerpts of the result (about 1,500 of
-the whole, 900 of each view, 240 of each block). That costs money: about $0.042 for a million tokens, some thousand
-tokens a result. Known forms of keys and passwords are masked first, but masking is no guarantee."""
+CONSENT = """With a key, jevlens sends to {host} for each large tool result: your first and latest message (600 and 400
+characters), the words before the call (600), the call (300), excerpts of the result (1,500), its views (900 each) and
+blocks (240). That costs money: $0.042 a million tokens, some thousand a result. Masking of secrets is no guarantee."""
 
 
 def cmd_key(args: Any) -> None:
