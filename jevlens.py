@@ -57,7 +57,7 @@ else:  # vendored into a package
 
 __version__ = "0.1.0"
 __all__ = [
-    "Answer", "AnswerError", "Answers", "Case", "Choice", "DeadlineError", "Decision", "DirectoryStore", "JevJudge",
+    "Answer", "AnswerError", "Answers", "Case", "Choice", "DeadlineError", "DirectoryStore", "JevJudge",
     "JevlensError", "Lens", "LocalJudge", "MemoryStore", "RefusedError", "RequestError", "Seen", "Session", "Settings",
     "SystemOne", "TransportError", "build_request", "canonical", "choice", "decide", "main", "noul", "parse_answer",
     "score", "tokens",
@@ -178,8 +178,7 @@ def canonical(tool: str, args: Mapping[str, Any] | None) -> tuple[str, dict[str,
     if name == "editor":
         name = OUR_NAME.get(str(found.pop("command", "")), "edit")
     for key, names in ARG_NAMES.items():
-        given = [found[other] for other in names.split() if found.get(other) is not None]
-        found.update({key: given[0]} if given else {})
+        found.update([(key, found[other]) for other in names.split() if found.get(other) is not None][:1])
     command, span = found.get("command"), found.get("view_range")
     if isinstance(command, (list, tuple)):
         words = [str(word) for word in command]
@@ -213,7 +212,6 @@ TRIVIAL = 4  # characters; shorter lines (brackets, blanks) bridge a run but do 
 MOST_LINES = 20_000  # no host sends a longer result whole, so nothing is learned from its text
 MOST_RUNS = 400_000  # remembered in one session, about 80 MB; a longer session was compacted by its host
 RECENT = 5  # edits whose words still point at code that will be edited next
-POINTING = ("search", "test", "build", "diff", "other")  # shapes of outputs that name lines of files
 TELLING = 16  # characters; a shorter line of an edit (`return None`) stands in many blocks
 PATCHED = r"(?m)^(?:\*\*\* (?:Update|Add) File: |\+\+\+ b/)(.+)"  # what names a file in a patch (apply_patch, git)
 LABEL = 48  # characters of a command that name an earlier result in a marker: enough to tell it from its neighbours
@@ -238,8 +236,7 @@ class Session:
         self.edited, self.shown = collections.Counter[str](), set[str]()
         self.hits = collections.defaultdict[str, set[int]](set)
         self.touched = collections.defaultdict[str, set[str]](set)
-        self.searched, self.errors = set[str](), set[str]()
-        self.recent: list[set[str]] = []
+        self.searched, self.errors, self.recent = set[str](), set[str](), list[set[str]]()
         self._heard = ("", "", "")
         self.forget()
 
@@ -251,13 +248,12 @@ class Session:
 
     def hear(self, task: str, latest: str, said: str, args: Mapping[str, Any]) -> None:
         """Take in what stands before a result: the request, the message, the arguments of the call."""
-        heard, self._heard = self._heard, (task, latest, said)
-        self.messages += said != heard[2] or not said
-        self.reads *= latest == heard[1]
-        fresh = [text for text, old in zip(self._heard, heard) if text != old]
-        self.names |= views.names("\n".join([*fresh, *views.strings(args)]))
+        self.messages += said != self._heard[2] or not said
+        self.reads *= latest == self._heard[1]
+        self.names |= views.names("\n".join([*{task, latest, said}.difference(self._heard), *views.strings(args)]))
+        self._heard = (task, latest, said)
 
-    def learn(self, case: Case, text: str, kept: Iterable[int] | None) -> None:
+    def learn(self, case: Case, text: str, kept: Iterable[int] | None = None) -> None:
         """Take in a result as it was sent: `text`, made of the lines `kept` (None: all) of case.doc."""
         doc, args = case.doc, case.args
         self.last_was_read = bool(doc.shown)
@@ -269,20 +265,23 @@ class Session:
             self.searched |= words(str(args.get("pattern") or args.get("command") or ""))
         if case.is_error or doc.shape in ("test", "build"):
             self.errors = words(text[-20_000:])  # the end of a long log holds what failed
-        for name, line in views.places(doc) if doc.shape in POINTING else ():
+        for name, line in views.places(doc) if not doc.shown else ():
             self.hits[name].add(line)
-        if len(doc.lines) <= MOST_LINES:
-            self.names |= views.names(text)
-            asked = filter(None, map(args.get, ("command", "pattern", "path")))
-            what = " ".join(str(os.path.basename(doc.path) or next(asked, "")).split())
-            what = what if len(what) <= LABEL else what[:LABEL - 1] + "…"
-            self.remember(f"{case.tool or 'result'} {what}".strip(), doc, kept)
+        if len(doc.lines) > MOST_LINES:
+            return
+        if len(self._runs) + len(doc.lines) > MOST_RUNS:
+            self.forget()
+        self.names |= views.names(text)
+        hashes = _hashes(doc, range(len(doc.lines)) if kept is None else set(kept))
+        place = len(self._sent) * MOST_LINES
+        self._runs.update((hash(run), place + line) for line, run in _windows(doc, hashes) if -1 not in run)
+        self._sent.append((_label(case), doc.numbers, hashes))
 
     def _learn_edit(self, args: Mapping[str, Any]) -> None:
         """Take in which files an edit or a patch changed, and the lines that it took out or put in."""
         text = "\n".join(views.strings(args))
         self.edits, self.reads = self.edits + 1, 0
-        self.line_edits = self.line_edits or not {"start", "insert_line", "end"}.isdisjoint(args)
+        self.line_edits |= not {"start", "insert_line", "end"}.isdisjoint(args)
         self.recent = [*self.recent, words(text)][-RECENT:]
         lines = {line.lstrip("+-").strip() for line in text.split("\n")}
         for path in (args.get("path"), *(args.get("paths") or re.findall(PATCHED, text))):
@@ -290,35 +289,32 @@ class Session:
                 self.edited[os.path.basename(path.strip())] += 1
                 self.touched[os.path.basename(path.strip())].update(line for line in lines if len(line) >= TELLING)
 
-    def remember(self, label: str, doc: views.Doc, kept: Iterable[int] | None = None) -> None:
-        """Take in the lines of a result that were sent (`kept` None: all); `label` names it: `read views.py`."""
-        if len(self._runs) + len(doc.lines) > MOST_RUNS:
-            self.forget()
-        hashes = _hashes(doc, range(len(doc.lines)) if kept is None else set(kept))
-        place = len(self._sent) * MOST_LINES
-        self._sent.append((label, doc.numbers, hashes))
-        self._runs.update((hash(run), place + line) for line, run in _windows(doc, hashes) if -1 not in run)
-
     def known(self, doc: views.Doc) -> list[views.Known]:
-        """The runs of RUN or more counting lines that stand in one earlier result as it was sent, not overlapping.
+        """The runs of RUN or more lines that stand in one earlier result as it was sent, in order, not overlapping.
 
         The first and the last line with something on it are never in them.
         """
         found: list[views.Known] = []
         free, edges, hashes = 0, views.ends(doc), _hashes(doc, range(len(doc.lines)))
         for line, run in _windows(doc, hashes) if self._runs else ():
-            place = self._runs.get(hash(run)) if line >= free else None
-            if place is None:
+            place = self._runs.get(hash(run), -1)
+            if line < free or place < 0:
                 continue
             label, numbers, sent = self._sent[place // MOST_LINES]
-            end, shift = line, place % MOST_LINES - line
-            while hashes[end] == sent[end + shift] != -1:
-                end += 1
-            first, last = max(line, edges[0] + 1), min(end, edges[1])
-            if sum(len(text.strip()) >= TRIVIAL for text in doc.bare[line:end]) >= RUN <= last - first:
+            free, shift = line, place % MOST_LINES - line
+            while hashes[free] == sent[free + shift] != -1:
+                free += 1
+            first, last = max(line, edges[0] + 1), min(free, edges[1])
+            if last - first >= RUN:
                 found.append(views.Known(first, last, f"= {numbers.label(first + shift, last + shift)} of {label}"))
-                free = end
         return found
+
+
+def _label(case: Case) -> str:
+    """How a marker names this result: `read views.py`, `bash go test ./...`."""
+    asked = filter(None, (os.path.basename(case.doc.path), *map(case.args.get, ("command", "pattern", "path"))))
+    what = " ".join(str(next(asked, "")).split())
+    return f"{case.tool or 'result'} {what if len(what) <= LABEL else what[:LABEL - 1] + '…'}".strip()
 
 
 def _hashes(doc: views.Doc, sent: Container[int]) -> "array[int]":
@@ -328,10 +324,9 @@ def _hashes(doc: views.Doc, sent: Container[int]) -> "array[int]":
 
 def _windows(doc: views.Doc, hashes: "array[int]") -> Iterable[tuple[int, tuple[int, ...]]]:
     """The first line and the hashes of each RUN lines in a row that count, or were not sent (-1)."""
-    lines = enumerate(zip(doc.bare, hashes))
-    counting = array("q", (at for at, (line, mark) in lines if mark == -1 or len(line.strip()) >= TRIVIAL))
-    found = array("q", (hashes[at] for at in counting))
-    return zip(counting, zip(*(itertools.islice(found, shift, None) for shift in range(RUN))))
+    counting = array("q", (at for at, line in enumerate(doc.bare) if hashes[at] == -1 or len(line.strip()) >= TRIVIAL))
+    found = array("q", map(hashes.__getitem__, counting))
+    return zip(counting, zip(*(found[shift:] for shift in range(RUN))))
 
 
 def words(text: str) -> set[str]:
@@ -356,24 +351,16 @@ class Choice(NamedTuple):
     need: Sequence[float] | None = None
 
 
-class Decision(NamedTuple):
-    """The view to send and the rule that chose it."""
-
-    view: str
-    reason: str
-
-
-def decide(kind: str, choice: Choice, offered: Sequence[str], settings: Settings, blocks: int = 0) -> Decision:
-    """Which view to send: arithmetic over the judge's numbers, rules in order, the first that speaks wins.
+def decide(kind: str, choice: Choice, offered: Sequence[str], settings: Settings, blocks: int = 0) -> tuple[str, str]:
+    """(the view to send, the rule that chose it): arithmetic over the judge's numbers, the first rule that speaks wins.
 
     offered: names of the candidate views, without `full`; blocks: how many blocks could be put back. Bounds are
     strict: a probability equal to its threshold does not force the full text. A rule for a view that is not on offer
     does not speak.
     """
     code, view, limit = kind == "code", choice.view, settings.needs_full_above
-    limit = {"code": min(limit, settings.code_needs_full_above),
-             "command": settings.command_needs_full_above}.get(kind, limit)
-    needed = not round(choice.needs_full, 6) <= limit  # so that what is not a number means full
+    limits = {"code": min(limit, settings.code_needs_full_above), "command": settings.command_needs_full_above}
+    needed = not round(choice.needs_full, 6) <= limits.get(kind, limit)  # so that what is not a number means full
     heavy = not round(choice.p.get("full", 0.0), 6) <= settings.full_mass_above
     sections = kind == "command" and settings.command_policy == "sections" and view == "full" and not needed
     outline = code and settings.code_policy == "outline"
@@ -386,10 +373,8 @@ def decide(kind: str, choice: Choice, offered: Sequence[str], settings: Settings
         (heavy, "full", "full-mass"),
         (choice.confidence < settings.min_confidence, "full", "low-confidence"),
         (view != "full", view, "chosen"),
-        (view == "full", "full", "chose-full"),
-        (True, "full", "not-offered"),
-    )
-    return next(Decision(sent, why) for holds, sent, why in rows if holds and (sent == "full" or sent in offered))
+        (True, "full", "chose-full" if view == "full" else "not-offered"))
+    return next((sent, why) for holds, sent, why in rows if holds and (sent == "full" or sent in offered))
 
 
 # ---------------------------------------------------------------- judges: local
@@ -397,18 +382,16 @@ def decide(kind: str, choice: Choice, offered: Sequence[str], settings: Settings
 # Every constant of the local judge. P(edited within 12 messages) was counted on recorded sessions; one edit that no
 # longer matches costs as much as 85,000 tokens, so a view of 3,000 tokens pays below about 3 in 100 (`break_even`).
 LOCAL: dict[str, float] = {
-    "break_even": 0.03,
     # P(edit) by shape where it is not near zero; of diffs and searches, those of named files
-    "docs": 0.20, "config": 0.33, "diff": 0.21, "search": 0.16,
+    "break_even": 0.03, "docs": 0.20, "config": 0.33, "diff": 0.21, "search": 0.16,
     # points for a read of code, summed to the phase of the session
-    "no edit yet": -2, "many edits": 1, "many edits from": 16, "long reading": -1, "long reading from": 5,
-    "reading": -1, "reading from": 3, "after a read": -1, "asked to look": -1, "opening": 2, "opening messages": 3,
+    "no edit yet": -2, "many edits": 1, "many edits from": 16, "reading": -1, "reading from": 3, "long reading": -1,
+    "long reading from": 5, "after a read": -1, "asked to look": -1, "opening": 2, "opening messages": 3,
     "change announced": 1, "line hit in it": 1, "shown before": 1, "test file": 1, "spoke first": 1,
-    # overlap (share of the best block's) from which a block has a sign, by points; above the last nothing is dropped
-    "sure at": -6, "likely overlap": 0.7, "perhaps at": -3, "perhaps overlap": 0.5,
-    "name overlap": 0.6,  # the block's name is a plain word of the request
-    "perhaps lines": 12,  # a shorter block is not worth dropping at these odds
-}
+    # overlap (share of the best block's) from which a block has a sign, by points; above the last nothing is dropped; a
+    # block shorter than `perhaps lines` is not worth it. A block whose name is a word of the request has `name overlap`
+    "sure at": -6, "likely overlap": 0.7, "perhaps at": -3, "perhaps overlap": 0.5, "perhaps lines": 12,
+    "name overlap": 0.6}
 # P(edited) by points, both halves of the recorded sessions together; more are as 2, at fewer it pays to send less
 EDITED_AT: dict[int, float] = {-2: 0.15, -1: 0.28, 0: 0.39, 1: 0.43, 2: 0.49}
 
@@ -451,9 +434,18 @@ class LocalJudge:
     def needs_full(self, case: Case) -> float:
         """P(the next steps need the exact text), known before any view is made.
 
-        P(edit) weighed against its price: above 0.5 exactly when sending less does not pay.
+        It is P(edited from): of code by the session's phase, else by shape, what is named, and what was asked; weighed
+        against its price, so that it is above 0.5 exactly when sending less does not pay.
         """
-        p = edit_odds(case)
+        doc, asked, path = case.doc, case.latest or case.task, str(case.doc.path or case.args.get("path") or "")
+        named = os.path.basename(path).lower() in (case.latest + case.task).lower()
+        spared = (not case.session.edits and _says("review", asked) and not _says("order", asked)
+                  or doc.shape in ("docs", "config") and _says("outside", path) and not named
+                  or doc.shape in ("diff", "search") and not views.named_files(case.tool, case.args)
+                  or doc.shape == "search" and _says("question", case.latest))
+        p = 0.0 if spared else LOCAL.get(doc.shape, 0.0)
+        if doc.kind == "code":
+            p = EDITED_AT.get(min(phase(case), max(EDITED_AT)), 0.0)
         return p / (p + LOCAL["break_even"])
 
     def need(self, case: Case, blocks: Sequence[views.Block]) -> list[float]:
@@ -469,26 +461,9 @@ class LocalJudge:
         return [0.9 if sign and points > LOCAL["sure at"] else 0.1 for sign in signed]
 
 
-def edit_odds(case: Case) -> float:
-    """P(edited from) of a result: of code by the session's phase, else by shape, what is named, and what was asked."""
-    doc, session, asked = case.doc, case.session, case.latest or case.task
-    if doc.kind == "code":
-        return EDITED_AT.get(min(phase(case), max(EDITED_AT)), 0.0)
-    path = str(doc.path or case.args.get("path") or "")
-    named = os.path.basename(path).lower() in (case.latest + case.task).lower()
-    rows = (
-        not session.edits and _says("review", asked) and not _says("order", asked),
-        doc.shape in ("docs", "config") and _says("outside", path) and not named,
-        doc.shape in ("diff", "search") and not views.named_files(case.tool, case.args),
-        doc.shape == "search" and _says("question", case.latest),
-    )
-    return 0.0 if any(rows) else LOCAL.get(doc.shape, 0.0)
-
-
 def phase(case: Case) -> int:
     """Points for what the session's phase says of a read of code; the more, the likelier it is edited soon."""
-    doc, session, latest = case.doc, case.session, case.latest or case.task
-    name = os.path.basename(doc.path or (doc.shown[0].path if doc.shown else ""))
+    session, latest, name = case.session, case.latest or case.task, os.path.basename(case.doc.path)
     rows = {
         "no edit yet": not session.edits,
         "many edits": session.edits >= LOCAL["many edits from"],
@@ -500,7 +475,7 @@ def phase(case: Case) -> int:
         "change announced": _says("announce", case.said) or bool(name) and name in case.said,
         "line hit in it": name in session.hits,
         "shown before": name in session.shown or name in session.edited,
-        "test file": _says("test-file", doc.path),
+        "test file": _says("test-file", case.doc.path),
         "spoke first": bool(case.said.strip()),
     }
     return int(sum(LOCAL[row] for row, holds in rows.items() if holds))
@@ -1668,7 +1643,7 @@ def choose(case: Case, judge: Any, settings: Settings) -> tuple[views.View, str]
         return full, "bounded"
     case = case._replace(terms=views.terms(case.task, case.latest, case.said, case.args))
     # a judge may know before any view is made that the exact text is needed
-    if early and decide(doc.kind, Choice("full", {}, early(case)), ("outline",), settings, 2).reason == "needs-full":
+    if early and decide(doc.kind, Choice("full", {}, early(case)), ("outline",), settings, 2)[1] == "needs-full":
         return full, "needs-full"
     offered = {view.name: view for view in views.candidates(doc, case.terms, known, getattr(judge, "looks_at", 99))}
     if not offered:
