@@ -48,7 +48,7 @@ import time
 from array import array
 from dataclasses import dataclass, field, fields, replace
 from typing import (TYPE_CHECKING, Any, Callable, Collection, Container, Dict, Iterable, List, Mapping, NamedTuple,
-                    Sequence)
+                    Sequence, cast)
 
 if TYPE_CHECKING or not __package__:  # a script, or installed; a type checker knows no other place
     import views_regex as views
@@ -1142,8 +1142,7 @@ def unpack(record: Mapping[str, Any]) -> str:
     """The text of a record. LookupError, TypeError or ValueError for what is none."""
     if "text_b64" in record:
         return binascii.a2b_base64(record["text_b64"]).decode("utf-8", "surrogatepass")
-    text: str = record["text"]
-    return text
+    return cast(str, record["text"])
 
 
 class MemoryStore(dict[str, Any]):
@@ -1396,7 +1395,6 @@ MOST_CHARS = 400_000  # half of a window of 200,000 tokens: sent whole, it ends 
 HEADER_LINES = 20  # a shorter header (imports) always stays
 SMALL_GAP = 40  # characters; a smaller gap costs as much as its marker
 RUN_GAIN = 120  # characters that a known run must have, about two markers
-COVER_PRICE = 13_000  # characters that a missed name costs: 3,240 tokens a lost reference, measured
 # tool and command of our own recall, also as hosts name a tool of an MCP server
 RECALL = r"(?s)(?:\S*lens\S*__)?recall |bash .*jevlens(?:\.py)? recall "
 
@@ -1616,15 +1614,16 @@ def _fault(error: Exception) -> str:
 
 def _full(output: Any, reason: str, doc: views.Doc | None = None) -> Seen:
     """The output itself, unchanged."""
-    text = output if isinstance(output, str) else ""
-    kept = tuple(range(1, text.count("\n") + 2)) if isinstance(output, str) else ()
+    size, total = (tokens(output), output.count("\n") + 1) if isinstance(output, str) else (0, 0)
     kind, shape = (doc.kind, doc.shape) if doc else ("", "")
-    return Seen(output, "full", kept, len(kept), "", kind, shape, reason, tokens(text), tokens(text))
+    return Seen(output, "full", tuple(range(1, total + 1)), total, "", kind, shape, reason, size, size)
 
 
 def exempt(case: Case, settings: Settings) -> str:
-    """Why this result is not looked at at all, "" when it is. The setting `exclude` names tools, by our name or the
-    host's, and paths that a call shows."""
+    """Why this result is not looked at at all, "" when it is.
+
+    The setting `exclude` names tools, by our name or the host's, and paths that a call shows.
+    """
     import fnmatch
     tool, text, rules = case.tool, case.doc.text, filter(None, map(str.strip, settings.exclude.split(",")))
     paths = [path for path in (str(case.args.get("path") or ""), *(item.path for item in case.doc.shown)) if path]
@@ -1662,7 +1661,7 @@ def choose(case: Case, judge: Any, settings: Settings) -> tuple[views.View, str]
         limit = settings.expand_above if code else settings.section_expand_above
         name, keep = "relevant", put_back(case, keep, blocks, need, limit)
     if not code:
-        keep = views.cover(doc, keep, known, case.terms, COVER_PRICE)
+        keep = views.cover(doc, keep, known, case.terms)
     keep = views.close_gaps(doc, keep, SMALL_GAP)
     view = views.View(name, tuple(keep), views.fit(doc, keep, case.terms, known))
     if len(views.render(doc, view, thin=False).text) >= min(NEARLY_FULL * len(doc.text), MOST_CHARS):
@@ -2177,9 +2176,7 @@ def cmd_recall(args: Any) -> str:
 
 def _spans(kept: Sequence[int]) -> str:
     """1-based line numbers as `1-3,7`."""
-    groups = itertools.groupby(enumerate(kept), lambda pair: pair[1] - pair[0])  # the same within a run
-    runs = [[line for _, line in group] for _, group in groups]
-    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+    return views.Numbering("output", kept).label(0, len(kept))
 
 
 def _listing(args: Any, data: Any, keys: str) -> str:
