@@ -35,7 +35,6 @@ def gate(data: bytes) -> bytes:
 PAYLOAD = gate(sys.stdin.buffer.read()) if __name__ == "__main__" and sys.argv[1:] == ["hook"] else b""
 
 import binascii
-import bisect
 import collections
 import contextlib
 import copy
@@ -47,8 +46,8 @@ import threading
 import time
 from array import array
 from dataclasses import dataclass, field, fields, replace
-from typing import (TYPE_CHECKING, Any, Callable, Collection, Container, Dict, Iterable, List, Mapping, NamedTuple,
-                    Sequence, cast)
+from typing import (TYPE_CHECKING, Any, Callable, Collection, Container, Iterable, Mapping, NamedTuple, Sequence,
+                    cast)
 
 if TYPE_CHECKING or not __package__:  # a script, or installed; a type checker knows no other place
     import views_regex as views
