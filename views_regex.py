@@ -333,10 +333,10 @@ _KIND_RULES = (
          r"|\d+ tests? completed|\d+ examples?, \d+ fail|OK \(\d+ tests?|(?:Failed|Passed)! +- |\d+% tests passed"
          r"|(?:not )?ok \d+ |\s{0,8}(?:FAIL|PASS) +\S)", "===== 2 failed, 3 passed in 0.31s =====",
          "the tests passed in the end", re.A),
-    Rule("path-only", r"^(?!\d+-\W)(?:\.?[\w@+~.-]*(?:[/\\][\w@+~ .()\[\]$-]*)+|[\w.-]+\.[A-Za-z]\w{0,5})(?P<count>:\d+"
-         r"| \(\d+ match(?:es)?\))?$", "./src/a.py", "a, b", re.A),
-    Rule("listing-row", r"^(?:total \d+$|[-dlrwxst@+.]{10,11} +\d+ |[\w./ -]{1,300}:$|[ \t│|]{0,80}(?:├──|└──|\|--"
-         r"|`--) )", "-rw-r--r-- 1 a a 12 Jan 1 x", "-rw 1", re.A),
+    Rule("path-only", r"^(?!\d+-\W)(\.?[\w@+~.-]*(?:[/\\][\w@+~ .()\[\]$-]*)+|[\w.-]+\.[A-Za-z]\w{0,5})"
+         r"(?::\d+| \(\d+ match(?:es)?\))?[: \r]*$", "./src/a.py", "a, b", re.A),
+    Rule("listing-row", r"^(?:total \d+$|[-dlrwxst@+.]{10,11} +\d+ |[ \t│|]{0,80}(?:├──|└──|\|--|`--) )",
+         "-rw-r--r-- 1 a a 12 Jan 1 x", "-rw 1", re.A),
     Rule("log-row", r"^(?:\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\[?\d\d:\d\d:\d\d\b|[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d "
          r"|\[?(?:DEBUG|INFO|WARN(?:ING)?|ERROR|TRACE)\]?[: ])", "2026-01-02T03:04:05Z started", "2026-01-02", re.A),
 )
@@ -1036,25 +1036,25 @@ def _with_gaps(doc: Doc, found: Sequence[Block]) -> List[Block]:
 _NAME = 120  # characters of a section's name, as the reference
 _SECTION = 3  # lines; a shorter section joins the one before it, as the reference
 _CHUNK = 50  # lines of a chunk where nothing marks a section, as the reference
+_UNDERLINES = "=-~^\"'*+#`"  # the signs below headings of Setext and reST, in the order of their levels
 _SECTION_RULES = (
     Rule("atx", r"^ {0,3}(#{1,6})[ \t]+(\S.{0,400})", "## Usage", "#!/bin/sh"),
     Rule("rule-line", r"^([=\-~^\"'*+#`])\1{2,}\s*$", "=====", "=== a"),
-    Rule("fence", r"^[ \t]{0,8}(?:```|~~~)", "```python", "`x`"),
+    # what names a section that runs to the next name: a table of TOML or INI, the folder of an entry or of `ls -R`
     Rule("table-head", r"^\[\[?([^\[\]\n]{1,200})\]?\]\s*(?:#.*)?$", "[tool.ruff]", "x = [1]"),
-    Rule("patch-file", r"^(?:diff --git .{0,400}?[ \"]b/(?P<new>[^\"\n]{1,300})\"?$|diff --(?:git|cc"
-         r"|combined) (?P<any>\S{1,300})|Index: (?P<index>\S{1,300}))", "diff --git a/x.py b/x.py", "diff --stat"),
+    Rule("entry", r"^([^\n]{1,400}?)(?::|/[^/\n]{1,300}(?<!:)/?)\s*$", "src/a.py", "a.py"),
+    Rule("patch-file", r"^(?:diff --git .{0,400} \"?b/|diff --\w+ (?:\S{1,300} )?|Index: )([^\"\n]{1,300})\"?$",
+         "diff --git a/x.py b/x.py", "diff --stat"),
     Rule("section-mark", r"^(?:\*{3,}|-{3,}|_{3,}|={3,}|#{1,6} |⎯{3,}|\$ |COMMAND|URL|EXIT|FILE|STEP|TEST|RUN"
          r"|Traceback \(most recent|(?:Error|ERROR|Warning|WARNING)\b|--- (?:FAIL|PASS|SKIP)|(?:FAIL|PASS|FAILED) +\S"
          r"|● |Running |Collecting |Installing |Processing |[A-Z][A-Z _-]{2,40}:[ \t]*\S|\[[^\[\]\n]{1,120}\]\s*$)",
          "COMMAND: ls", "a COMMAND: ls", re.A),
     Rule("bar-only", r"^[\s{}\[\]()=*_~#`⎯\-]*$", "======", "=== a"),
 )
-
-
 _Start = Tuple[int, int, str]  # (line, level, name)
 
 
-def _sections(starts: Iterable[_Start], total: int, kinds: Sequence[str] = ("section",)) -> List[Block]:
+def _sections(starts: Iterable[_Start], total: int, kinds: Sequence[str]) -> List[Block]:
     """Blocks that begin at these lines and end where the next one of their level or a smaller one begins."""
     out: List[Block] = []
     opened: List[Tuple[int, int]] = []  # (place in out, level)
@@ -1062,64 +1062,54 @@ def _sections(starts: Iterable[_Start], total: int, kinds: Sequence[str] = ("sec
         while opened and opened[-1][1] >= level:
             place, _ = opened.pop()
             out[place] = out[place]._replace(end=line)
-        if line < total:
-            depth = len(opened)
-            opened.append((len(out), level))
-            out.append(Block(name.strip()[:_NAME], line, total, depth, kinds[min(depth, len(kinds) - 1)]))
-    return out
+        depth = len(opened)
+        opened.append((len(out), level))
+        out.append(Block(name.strip()[:_NAME], line, total, depth, kinds[min(depth, len(kinds) - 1)]))
+    return out[:-1]
 
 
 def _meaning(lines: Sequence[str]) -> str:
     return next((line for line in lines[:_CHUNK] if not pattern("bar-only").match(line[:_WIDTH])), "")
 
 
+def _with_next(lines: Sequence[str]) -> Iterator[Tuple[int, str, str]]:
+    """(number, line, the line below) of each line."""
+    return zip(count(), lines, chain(islice(lines, 1, None), [""]))
+
+
 def _headings(lines: Sequence[str]) -> Iterator[_Start]:
     """Markdown and reST: a section runs to the next heading of its level or above; headings in code fences are none."""
     fenced = False
-    signs: List[str] = []  # reST and Setext: a level is a sign, in the order they appear
-    for at, line in enumerate(lines):
-        if "```" in line or "~~~" in line:
-            fenced ^= pattern("fence").match(line) is not None
-        below = lines[at + 1] if at + 1 < len(lines) else ""
+    for at, line, below in _with_next(lines):
+        fenced ^= line.lstrip()[:3] in ("```", "~~~")
         atx = pattern("atx").match(line) if not fenced and "#" in line[:4] else None
-        ruled = below[:1] * 3 == below[:3] and line[:1].isalnum() and not fenced
-        under = pattern("rule-line").match(below) if ruled else None
+        ruled = not fenced and line[:1].isalnum() and below[:3] == below[:1] * 3 and len(below) >= 0.6 * len(line)
         if atx:
             yield at, len(atx[1]), atx[2].strip(" #\r")
-        elif under and len(below) >= 0.6 * len(line):
-            signs += [] if under[1] in signs else [under[1]]
-            yield at, signs.index(under[1]) + 1, line
+        elif ruled and pattern("rule-line").match(below):
+            yield at, _UNDERLINES.index(below[0]) + 1, line
 
 
-def _tables(lines: Sequence[str]) -> Iterator[_Start]:
-    """TOML and INI: `[table]` lines."""
-    match = pattern("table-head").match
-    return ((at, 0, line.strip("[]\r ")) for at, line in enumerate(lines) if line[:1] == "[" and match(line))
-
-
-def _groups(lines: Sequence[str]) -> Iterator[_Start]:
-    """Search results: the rows of one file, or a heading and the rows under it; `--` ends a group."""
-    path = ""
-    for at, line in enumerate(lines):
-        row = pattern("match-row").match(line[:_WIDTH])
-        name = row["path"] if row else line[:_WIDTH].rstrip(": \r")
-        if line == "--":
-            path = ""
-        elif name and name != path and (row or pattern("path-only").match(name)):
-            path = name
-            yield at, 0, path
+def _named_by(rules: Sequence[str], again: bool = False) -> Callable[[Sequence[str]], Iterator[_Start]]:
+    """Sections that begin where one of the rules gives another name, or a name at all (`again`); `--` ends a name."""
+    def starts(lines: Sequence[str]) -> Iterator[_Start]:
+        name = ""
+        for at, line in enumerate(lines):
+            found = next(filter(None, (pattern(rule).match(line[:_WIDTH]) for rule in rules)), None)
+            if found and (again or found[1] != name):
+                yield at, 0, found[1]
+            name = found[1] if found else "" if line == "--" else name
+    return starts
 
 
 def _patches(lines: Sequence[str]) -> Iterator[_Start]:
     """A diff: its files and, inside them, their hunks."""
     name, head = "", -9
-    for at, line in enumerate(lines):
+    for at, line, below in _with_next(lines):
         found = pattern("patch-file").match(line) if line[:5] in ("diff ", "Index") else None
         # `---` without a `diff` line just above begins a file of its own
-        bare = line[:4] == "--- " and at - head > 8 and at + 1 < len(lines) and lines[at + 1][:4] == "+++ "
-        if found or bare:
-            name = found[found.lastgroup or 0] if found else lines[at + 1][4:].split("\t")[0].replace("b/", "", 1)
-            head = at
+        if found or line[:4] == "--- " and below[:4] == "+++ " and at - head > 8:
+            name, head = found[1] if found else below[4:].split("\t")[0].replace("b/", "", 1), at
             yield at, 0, name
         elif line[:2] == "@@":
             yield at, 1, f"{name} {line[:_NAME]}"
@@ -1131,28 +1121,24 @@ def _commits(lines: Sequence[str]) -> Iterator[_Start]:
             for at, line in enumerate(lines) if line[:7] == "commit " and pattern("commit").match(line))
 
 
-def _folders(lines: Sequence[str]) -> Iterator[_Start]:
-    """A listing: consecutive entries of one folder; `dir:` headings of ls -R."""
-    folder = ""
-    for at, line in enumerate(lines):
-        bare = line.rstrip()
-        name = bare[:-1] if bare.endswith(":") else bare.rstrip("/").rpartition("/")[0]
-        if name and name != folder:
-            folder = name
-            yield at, 0, name
-
-
 def _paragraphs(lines: Sequence[str]) -> Iterator[_Start]:
     """Marker lines (`COMMAND:`, bars, tracebacks, headings) and paragraphs of 3 lines and more; else chunks of 50."""
     starts = [0]
-    for at in range(1, len(lines)):
-        line = lines[at]
-        if line.strip() and at - starts[-1] >= _SECTION and (
-                not lines[at - 1].strip() or not line[0].isspace() and pattern("section-mark").match(line[:_WIDTH])):
-            starts.append(at)
+    mark = pattern("section-mark").match
+    for at, line, below in _with_next(lines):
+        if at + 1 - starts[-1] >= _SECTION and below.strip() and (
+                not line.strip() or not below[0].isspace() and mark(below[:_WIDTH])):
+            starts.append(at + 1)
     if len(starts) < 2 and len(lines) >= 2 * _CHUNK:
         starts = list(range(0, len(lines), _CHUNK))
     return ((at, 0, _meaning(lines[at:at + _SECTION]) or lines[at]) for at in starts)
+
+
+_SECTIONS_OF: Dict[str, Callable[[Sequence[str]], Iterator[_Start]]] = {
+    "docs": _headings, "report": _headings, "web": _headings, "diff": _patches, "git-log": _commits,
+    "config": _named_by(["table-head"], again=True), "search": _named_by(["match-row", "path-only"]),
+    "tree": _named_by(["entry"]), "filelist": _named_by(["entry"]),
+}
 
 
 def _section_blocks(doc: Doc) -> List[Block]:
@@ -1164,12 +1150,6 @@ def _section_blocks(doc: Doc) -> List[Block]:
             kinds = ("file", "hunk") if doc.shape == "diff" else ("section",)
             return _sections([(0, 99, head)] * bool(head) + starts, len(doc.bare), kinds)
     return []
-
-
-_SECTIONS_OF: Dict[str, Callable[[Sequence[str]], Iterator[_Start]]] = {
-    "docs": _headings, "report": _headings, "web": _headings, "config": _tables, "search": _groups, "diff": _patches,
-    "git-log": _commits, "tree": _folders, "filelist": _folders,
-}
 
 
 # ---------------------------------------------------------------- terms and names
