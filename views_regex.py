@@ -28,12 +28,6 @@ from math import inf, log2
 from typing import (AbstractSet, Any, Callable, DefaultDict, Dict, Iterable, Iterator, List, Mapping, NamedTuple,
                     Optional, Sequence, Set, Tuple, TypeVar)
 
-__all__ = [
-    "Block", "Doc", "Known", "Numbering", "Rendered", "Rule", "RULES", "Shown", "View",
-    "MARK", "LONG_LINE", "blocks", "bounded", "candidates", "classify", "cover", "header_lines", "language_of",
-    "named_files", "pattern", "programs", "read", "render", "shown_by", "signatures", "tidy",
-]
-
 # ---------------------------------------------------------------- vocabulary
 
 
@@ -300,7 +294,7 @@ def _shown(tool: str, args: Mapping[str, Any], command: str) -> List[Shown]:
 
 # ---------------------------------------------------------------- kinds and shapes
 
-# The extensions of the files of each language of _LANGUAGES, and of what is not code.
+# The extensions of the files of each language of the rules `declare-…`, and of what is not code.
 _EXTENSIONS = {
     "python": "py pyi pyx", "js": "js mjs cjs jsx ts mts cts tsx vue svelte php", "go": "go",
     "rust": "rs kt kts swift scala", "c": "c h cc cpp cxx hpp hh cu cuh m mm cs java groovy dart",
@@ -333,6 +327,7 @@ _KIND_RULES = (
          r"|\d+ tests? completed|\d+ examples?, \d+ fail|OK \(\d+ tests?|(?:Failed|Passed)! +- |\d+% tests passed"
          r"|(?:not )?ok \d+ |\s{0,8}(?:FAIL|PASS) +\S)", "===== 2 failed, 3 passed in 0.31s =====",
          "the tests passed in the end", re.A),
+    Rule("json-head", r"^\s*[{\[]\s*(?:[\"{}\[\]]|$)", '{"a": 1}', "[main 0baa988] Add"),
     Rule("path-only", r"^(?!\d+-\W)(\.?[\w@+~.-]*(?:[/\\][\w@+~ .()\[\]$-]*)+|[\w.-]+\.[A-Za-z]\w{0,5})"
          r"(?::\d+| \(\d+ match(?:es)?\))?[: \r]*$", "./src/a.py", "a, b", re.A),
     Rule("listing-row", r"^(?:total \d+$|[-dlrwxst@+.]{10,11} +\d+ |[ \t│|]{0,80}(?:├──|└──|\|--|`--) )",
@@ -398,12 +393,6 @@ def _is_table(sample: Sequence[str]) -> bool:
     return named and len(sample) >= 20 and max(signs.values()) > 0.7 * sum(signs.values())
 
 
-def _is_json(sample: Sequence[str]) -> bool:
-    first, last = sample[0].lstrip(), sample[-1].rstrip()
-    opens = first[:1] in ("{", "[") and first[1:].lstrip()[:1] in ("", '"', "{", "[", "]", "}")
-    return opens and (last[-1:] in ("}", "]") or len(first) >= _WIDTH)
-
-
 def _is_code(sample: Sequence[str]) -> bool:
     """Whether a text without a known extension is code: declarations in its first 100 lines, and code line ends."""
     rows = [row.strip() for row in sample[:100]]
@@ -423,7 +412,7 @@ def _content_shape(sample: Sequence[str]) -> str:
     return next((shape for shape, found in (
         # before the verdicts: a patch may add lines that look like one, but a test run has no `diff --git`
         ("diff", _count(sample, "diff-file") or _count(sample, "hunk") and _count(sample, "diff-head") > 1),
-        ("test", _count(sample, "verdict")), ("json", total and _is_json(sample)),
+        ("test", _count(sample, "verdict")), ("json", _count(sample[:1], "json-head") and (sample[-1].rstrip()[-1] in "}]" or len(sample[0]) >= _WIDTH)),
         ("build", _messages(sample) >= max(3, 0.1 * total)),
         ("log", _count(sample, "log-row") > 0.3 * total),
         ("git-log", commits > 2 and (commits > 0.7 * total or sample[0].startswith("commit "))),
@@ -702,60 +691,13 @@ def named_files(tool: str, args: Mapping[str, Any]) -> List[str]:
 # ---------------------------------------------------------------- blocks of code
 
 
-class _Language(NamedTuple):
-    """One row of the keyword table, for one language or several that read alike.
-
-    family: how a block ends: indent, end (its own `end`), sql (the next statement), brace, keys. scan: the rule of
-    strings and comments that could mislead. functions, types: words before a declared name; constants: how a constant
-    begins, its name in a group. hit, miss: a line that declares, and the nearest that does not. methods: `name(…) {`
-    declares too.
-    """
-
-    family: str
-    scan: str
-    functions: str
-    types: str
-    constants: str
-    hit: str
-    miss: str
-    methods: bool = False
-
-
+# How the blocks of a language end: by indentation, by an `end` of their own, at the next statement; else by braces.
+_FAMILY = {"python": "indent", "ruby": "end", "lua": "end", "elixir": "end", "sql": "sql", "keys": "keys"}
+# The rule of the strings and comments that could mislead; else scan-hash.
+_SCAN = {"js": "scan-js", "css": "scan-js", "go": "scan-c", "rust": "scan-c", "c": "scan-c", "lua": "scan-lua",
+         "sql": "scan-lua"}
+_METHODS = ("js", "c", "bash")  # `name(…) {` declares there, too
 _NEVER = r"(?!)"
-_LANGUAGES = {
-    "python": _Language("indent", "scan-hash", "def", "class", r"([A-Za-z_]\w*)(?:[ \t]*:[^=\n]{1,200})?[ \t]*=(?!=)",
-                        "async def main():", "definitely(x)"),
-    "ruby": _Language("end", "scan-hash", "def it specify", "class module describe context", r"([A-Z][A-Z0-9_]+)[ \t]*=",
-                      "def self.load(x)", "default = 1"),
-    "lua": _Language("end", "scan-lua", "function", _NEVER, r"(?:local[ \t]+)?([\w.]+)[ \t]*=[ \t]*(?:function\b"
-                     r"|\{[ \t]*$)", "local function load(x)", "functional(x)"),
-    "elixir": _Language("end", "scan-hash", "defmacrop? defp? defguardp? test schema",
-                        "defmodule defprotocol defimpl describe", r"@([a-z]\w*)[ \t]+[\[%~{]", "defp load(x) do",
-                        "default(x)"),
-    "sql": _Language("sql", "scan-lua", r"(?i:(?:create|alter|drop|insert|update|delete|merge|with|select|grant|do|call"
-                     r"|copy)(?:\s+(?:or|replace|temp|temporary|unique|materialized|table|view|function|procedure"
-                     r"|trigger|index|type|schema|policy|into|from|on|if|not|exists|only|concurrently)\b){0,8})",
-                     _NEVER, _NEVER, "CREATE TABLE IF NOT EXISTS users (", "created_at timestamptz,"),
-    "js": _Language("brace", "scan-js", r"function\b\s*\*? (?:it|test)(?:\.\w+){0,3}(?=\()",
-                    r"class interface trait enum namespace type (?:describe|suite|context)(?:\.\w+){0,3}(?=\()",
-                    r"(?:const|let|var)\s+([\w$]+)|\$?([\w$.]{1,100})\s*=\s*(?:async\s*)?(?:function|[({\[])",
-                    "export async function load(x) {", "typeof x", True),
-    "go": _Language("brace", "scan-c", "func", "type", r"(?:var|const)[ \t]+([\w(]+)",
-                    "func (p *Parser) Feed(b []byte) int {", "funcs.Add(x)"),
-    "rust": _Language("brace", "scan-c", "fn fun func def macro_rules typealias init deinit subscript",
-                      "class interface struct enum trait impl mod union type object protocol extension actor",
-                      r"(?:const|static|val|var|let)[ \t]+(?:mut[ \t]+)?(\w+)", "pub(crate) async fn run(x: u8) {",
-                      "fnord(x)"),
-    "c": _Language("brace", "scan-c", "delegate", r"struct class enum(?:\s+(?:class|struct))? union namespace record "
-                   "@?interface @implementation", r"#\s*define\s+(\w+)|[\w:<>*, ]{0,80}?(\w+)(?:\[[^\]\n]{0,40}\])"
-                   r"{1,3}\s*=", "typedef struct parser {", "structure(x);", True),
-    "css": _Language("brace", "scan-js", _NEVER, _NEVER, r"([^{}]{1,200}?)[ \t]*\{", ".card > a:hover {", "color: red;"),
-    "bash": _Language("brace", "scan-hash", "function", _NEVER, _NEVER, "function clean {", "functional x", True),
-    "keys": _Language("keys", "scan-hash", _NEVER, _NEVER,
-                      r"(?:- )?(?:\"([^\"\n]{1,200})\"|([\w./@$%-]{1,200}))\s*:(?:\s|$)|([{\[])\s*$"
-                      r"|<([A-Za-z][\w:.-]{0,80})[^<]*$|- (\S.{0,200})|([\w-]{1,80}(?: \"[^\"]{0,200}\"){0,3}) ?\{\s*$",
-                      '"scripts": {', "}, 1"),
-}
 _MODIFIERS = (r"(?:(?:export|default|declare|abstract|async|public|private|protected|internal|fileprivate|static|final"
               r"|readonly|override|sealed|open|suspend|inline|data|inner|annotation|companion|partial|unsafe|extern"
               r"|virtual|implicit|lazy|case|local|mutating|indirect|convenience|required|operator|typedef"
@@ -767,18 +709,50 @@ _NAME_AFTER = (r"\b!?[ \t]*(?:<[^>\n]{0,200}>[ \t]*)?(?:\([^():\n]{0,120}?\*?(?P
                r"|\(?[ \t]*[\"'`]([^\"'`\n]{1,120})|(?=[({]))")
 
 
-def _declaration(row: _Language) -> str:
-    """The pattern of a language's declarations: the last group that took part is the name."""
-    words = f"(?:(?P<function>{row.functions})|(?P<type>{row.types}))".replace(" ", "|")
-    modifiers = _MODIFIERS if row.functions != row.types else ""  # none where there are no such words
-    return f"^{modifiers}(?:{words}{_NAME_AFTER}|(?P<constant>{row.constants}))"
+def _declaration(functions: str = "", types: str = "", constants: str = _NEVER) -> str:
+    """The pattern of a language's declarations: words before a name, and constants; the last group is the name."""
+    words = f"(?:(?P<function>{functions or _NEVER})|(?P<type>{types or _NEVER}))".replace(" ", "|")
+    return f"^{_MODIFIERS if functions else ''}(?:{words}{_NAME_AFTER}|(?P<constant>{constants}))"
 
 
 _DOUBLE, _SINGLE = r'"(?:[^"\\\n]|\\.)*"', r"'(?:[^'\\\n]|\\.)*'"
 _NOTE, _TRIPLE = r"/\*[\s\S]*?(?:\*/|\Z)", r"(?P<three>\"{3}|'{3})[\s\S]*?(?:(?P=three)|\Z)"
 _TEMPLATE = r"`(?:[^`\\]|\\[\s\S])*(?:`|\Z)"  # its `${ }` counts as its text: what matters is that it balances
 _BLOCK_RULES = (
-    *(Rule(f"declare-{name}", _declaration(row), row.hit, row.miss, re.ASCII) for name, row in _LANGUAGES.items()),
+    # the keyword table, a row for one language or several that read alike
+    Rule("declare-python", _declaration("def", "class", r"([A-Za-z_]\w*)(?:[ \t]*:[^=\n]{1,200})?[ \t]*=(?!=)"),
+         "async def main():", "definitely(x)", re.A),
+    Rule("declare-ruby", _declaration("def it specify", "class module describe context", r"([A-Z][A-Z0-9_]+)[ \t]*="),
+         "def self.load(x)", "default = 1", re.A),
+    Rule("declare-lua", _declaration("function", "", r"(?:local[ \t]+)?([\w.]+)[ \t]*=[ \t]*(?:function\b|\{[ \t]*$)"),
+         "local function load(x)", "functional(x)", re.A),
+    Rule("declare-elixir", _declaration("defmacrop? defp? defguardp? test schema", "defmodule defprotocol defimpl "
+         r"describe", r"@([a-z]\w*)[ \t]+[\[%~{]"), "defp load(x) do", "default(x)", re.A),
+    Rule("declare-sql", _declaration(
+        r"(?i:(?:create|alter|drop|insert|update|delete|merge|with|select|grant|do|call|copy)(?:\s+(?:or|replace|temp"
+        r"|temporary|unique|materialized|table|view|function|procedure|trigger|index|type|schema|policy|into|from|on"
+        r"|if|not|exists|only|concurrently)\b){0,8})"),
+         "CREATE TABLE IF NOT EXISTS users (", "created_at timestamptz,", re.A),
+    Rule("declare-js", _declaration(
+        r"function\b\s*\*? (?:it|test)(?:\.\w+){0,3}(?=\()", r"class interface trait enum namespace type "
+        r"(?:describe|suite|context)(?:\.\w+){0,3}(?=\()", r"(?:const|let|var)\s+([\w$]+)|\$?([\w$.]{1,100})\s*=\s*"
+        r"(?:async\s*)?(?:function|[({\[])"), "export async function load(x) {", "typeof x", re.A),
+    Rule("declare-go", _declaration("func", "type", r"(?:var|const)[ \t]+([\w(]+)"),
+         "func (p *Parser) Feed(b []byte) int {", "funcs.Add(x)", re.A),
+    Rule("declare-rust", _declaration(
+        "fn fun func def macro_rules typealias init deinit subscript", "class interface struct enum trait impl mod "
+        "union type object protocol extension actor", r"(?:const|static|val|var|let)[ \t]+(?:mut[ \t]+)?(\w+)"),
+         "pub(crate) async fn run(x: u8) {", "fnord(x)", re.A),
+    Rule("declare-c", _declaration(
+        "delegate", r"struct class enum(?:\s+(?:class|struct))? union namespace record @?interface @implementation",
+        r"#\s*define\s+(\w+)|[\w:<>*, ]{0,80}?(\w+)(?:\[[^\]\n]{0,40}\]){1,3}\s*="),
+         "typedef struct parser {", "structure(x);", re.A),
+    Rule("declare-css", _declaration(constants=r"([^{}]{1,200}?)[ \t]*\{"), ".card > a:hover {", "color: red;", re.A),
+    Rule("declare-bash", _declaration("function"), "function clean {", "functional x", re.A),
+    Rule("declare-keys", _declaration(
+        constants=r"(?:- )?(?:\"([^\"\n]{1,200})\"|([\w./@$%-]{1,200}))\s*:(?:\s|$)|([{\[])\s*$"
+        r"|<([A-Za-z][\w:.-]{0,80})[^<]*$|- (\S.{0,200})|([\w-]{1,80}(?: \"[^\"]{0,200}\"){0,3}) ?\{\s*$"),
+         '"scripts": {', "}, 1", re.A),
     # strings and comments, also over lines; what nobody closes runs to the end
     Rule("scan-js", rf"//.*|{_NOTE}|{_TEMPLATE}|{_DOUBLE}|{_SINGLE}"
          r"|(?:(?<=[=(,:;!&|?\[{])[ \t]{0,20}|(?<=return ))/(?![/*])(?:[^/\\\[\n]|\\.|\[(?:[^\]\\\n]"
@@ -838,7 +812,7 @@ def _levels(clean: Sequence[str], language: str) -> List[int]:
     more for what closes something; where a body has its own `end`, or is a statement, only an `end` or a declaration
     may end a block: texts in it may be indented less.
     """
-    family = _LANGUAGES[language].family
+    family = _FAMILY.get(language, "brace")
     if family == "brace":
         opening, closing = ("{", "}") if language in ("bash", "css") else ("{([", "})]")
         steps = (sum(map(line.count, opening)) - sum(map(line.count, closing)) for line in clean)
@@ -879,20 +853,20 @@ def _declared_at(
     lines: Sequence[str], clean: Sequence[str], levels: Sequence[int], at: int, language: str, inside: str
 ) -> _Declared:
     """What line `at` declares; `inside`: the kind of the block around it ("class" for none)."""
-    row = _LANGUAGES[language]
+    family = _FAMILY.get(language, "brace")
     text = clean[at].strip()
     found = pattern(f"declare-{language}").match(lines[at].strip()[:_WIDTH])
     if not found:
-        return _method_at(clean, levels, at, language, inside) if row.methods and "(" in text else None
+        return _method_at(clean, levels, at, language, inside) if language in _METHODS and "(" in text else None
     name = [group for group in found.groups() if group][-1].strip()
-    if row.family == "keys":
+    if family == "keys":
         if name in ("{", "["):  # an item of a list, named by its first line
             name = lines[at + 1].strip(" ,\r") if 0 < at < len(lines) - 1 else ""
         return (name, "key", at + 1) if name else None
     # an item of a list or literal, no open signature; a statement in the body of another
-    if text[-1:] == "," and text.count("(") <= text.count(")") or row.family == "sql" and clean[at][0].isspace():
+    if text[-1:] == "," and text.count("(") <= text.count(")") or family == "sql" and clean[at][0].isspace():
         return None
-    body, opened = _body(clean, at, row.family)
+    body, opened = _body(clean, at, family)
     if found["constant"] is None:
         name = ".".join(filter(None, (found["owner"], name))).replace("::", ".")
         return name, "class" if found["type"] else "function", body
@@ -919,13 +893,15 @@ def _method_at(clean: Sequence[str], levels: Sequence[int], at: int, language: s
     return (found[1].replace("::", "."), "function", body) if method or prototype else None
 
 
-def _declarations(lines: Sequence[str], language: str) -> List[_Found]:
+def _declarations(doc: Doc) -> List[_Found]:
     """The declarations of a text, in order, nested or disjoint: a block ends at the line that falls to its level."""
-    row = _LANGUAGES[language]
+    lines, language = doc.bare, _language(doc)
+    if not language:
+        return []
     total = next((at for at in range(len(lines), 0, -1) if lines[at - 1].strip()), 0)
-    clean = _clean(lines[:total], row.scan)
+    clean = _clean(lines[:total], _SCAN.get(language, "scan-hash"))
     levels = _levels(clean, language)
-    annotations = ("@", "[", "#[", "template") if row.family == "brace" else ("@",)
+    annotations = ("@",) if language in _FAMILY else ("@", "[", "#[", "template")
     found: List[_Found] = []
     opened: List[_Found] = []
     lead, base = -1, 0  # the first line of the comments and annotations before a declaration, and their level
@@ -960,25 +936,20 @@ def _misled(lines: Sequence[str], item: _Found) -> bool:
 
 
 def _language(doc: Doc) -> str:
-    """The language of code by its path, else by its shebang, signatures or line ends; "" when it is not code."""
+    """The language of code by its path, else by its shebang, signatures or line ends; "" for what declares nothing."""
+    if doc.shape in ("config", "json"):
+        return "keys"
+    if doc.shape not in ("read", "display", "edit") or len(doc.text) > _CODE_MOST:
+        return ""
     named = language_of(doc.shown[0].path) if doc.shown else ""
-    if named in _LANGUAGES:
-        return named
     rows = [line.strip() for line in doc.bare[:300]]
+    if f"declare-{named}" in RULES:
+        return named
     if rows[0][:2] == "#!":
         return next((word for word in ("python", "ruby") if word in rows[0]), "js" if "node" in rows[0] else "bash")
     if sum(row.startswith(("def ", "class ", "async def ")) and row.endswith((":", "(")) for row in rows) > 1:
         return "python"
     return "js" if sum(row.endswith(("{", "}", ";")) for row in rows) > 0.3 * len(rows) else ""
-
-
-def _declared(doc: Doc) -> List[_Found]:
-    """The declarations of a text of code or keys in order of their lines."""
-    if doc.shape in ("config", "json"):
-        return _declarations(doc.bare, "keys")
-    code = doc.shape in ("read", "display", "edit") and len(doc.text) <= _CODE_MOST
-    language = _language(doc) if code else ""
-    return _declarations(doc.bare, language) if language else []
 
 
 def signatures(doc: Doc) -> List[int]:
@@ -989,7 +960,7 @@ def signatures(doc: Doc) -> List[int]:
     Empty for what is not code.
     """
     keep: Set[int] = set()
-    for block, line, body, _ in doc.once("declared", lambda: _declared(doc)):
+    for block, line, body, _ in doc.once("declared", lambda: _declarations(doc)):
         keep.add(block.start)  # what a function is for; and edits begin there
         keep.update(at for at in range(block.start, line) if doc.bare[at].lstrip()[:1] in ("@", "["))
         keep.update(range(line, min(line + _SIGNATURE, max(body, line + 1))))
@@ -1005,7 +976,7 @@ def blocks(doc: Doc) -> List[Block]:
     """
     found: List[Block] = []
     skipped = 0  # the end of a short constant or key: an outline shows it whole, and what is inside it
-    for block, line, _, _ in doc.once("declared", lambda: _declared(doc)):
+    for block, line, _, _ in doc.once("declared", lambda: _declarations(doc)):
         least = {"constant": _CONSTANT, "key": _CONSTANT if block.depth else 2}.get(block.kind, 1)
         if block.end - line < least:
             skipped = max(skipped, block.end)
