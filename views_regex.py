@@ -193,6 +193,9 @@ def numbering(lines: Sequence[str], shown: Sequence[Shown] = ()) -> Numbering:
     return Numbering("output", own)
 
 
+UNIT_LINES = 40  # a longer block is taken apart into its members (blocks of 40 lines were kept or dropped best)
+
+
 class Doc:
     """One output, read once: its lines, what it is, and how it is numbered.
 
@@ -215,8 +218,19 @@ class Doc:
         self._memo: Dict[Any, Any] = {}  # what is worked out more than once (term scores, blocks)
 
     def units(self) -> List[Block]:
-        """Blocks that together hold every line once, worked out once: see `units`."""
-        return self.once("units", lambda: units(self))
+        """The blocks as a partition of the lines: nested blocks are split where the outer one is long.
+
+        A block of up to UNIT_LINES lines is one unit; a longer one with members gives its members and what lies
+        between them; lines in no block are units without a name.
+        """
+        total = len(self.lines)
+        owner = [Block("", 0, total + UNIT_LINES + 1, -1, "rest")] * total
+        for block in self.blocks():
+            outer = owner[block.start]
+            if outer.end - outer.start > UNIT_LINES:
+                owner[block.start:block.end] = [block] * (block.end - block.start)
+        parts = ((block, list(lines)) for block, lines in groupby(range(total), owner.__getitem__))
+        return [block._replace(start=lines[0], end=lines[-1] + 1) for block, lines in parts]
 
     def blocks(self) -> List[Block]:
         """`blocks(self)`, worked out once."""
@@ -233,25 +247,6 @@ class Doc:
 def read(text: str, tool: str = "", args: Optional[Mapping[str, Any]] = None) -> Doc:
     """Read an output: what it is, and how its lines are numbered. `tool` and `args` are the canonical ones."""
     return Doc(text, tool, args)
-
-
-UNIT_LINES = 40  # a longer block is taken apart into its members (blocks of 40 lines were kept or dropped best)
-
-
-def units(doc: Doc) -> List[Block]:
-    """The blocks of an output as a partition: nested blocks are split where the outer one is long.
-
-    A block of up to UNIT_LINES lines is one unit; a longer one with members gives its members and what lies between
-    them; lines in no block are units without a name.
-    """
-    total = len(doc.lines)
-    owner = [Block("", 0, total + UNIT_LINES + 1, -1, "rest")] * total
-    for block in doc.blocks():
-        outer = owner[block.start]
-        if outer.end - outer.start > UNIT_LINES:
-            owner[block.start:block.end] = [block] * (block.end - block.start)
-    parts = ((block, list(lines)) for block, lines in groupby(range(total), owner.__getitem__))
-    return [block._replace(start=lines[0], end=lines[-1] + 1) for block, lines in parts]
 
 
 def places(doc: Doc) -> List[Tuple[str, int]]:
@@ -317,8 +312,6 @@ _KIND_RULES = (
          "Wall time", re.A),
     Rule("wrapped-file", r"^(?:<path>([^<\n]{1,400})</path>$|\[File: (\S{1,400}) \(\d+ lines total\)\])",
          "<path>/repo/a.ts</path>", "<path>/repo/a.ts", re.A),
-    Rule("failed-display", r"^(?:/\S{1,80}: )?(?:cat|head|tail|sed|nl|bat|bash|sh|zsh|fatal|error): ",
-         "cat: src/x.py: No such file or directory", "catalog: 3"),
     # a whole run's verdict or a test's, of the runners that `testlog` knows
     Rule("verdict", r"^(?:(?:=+ )?\d+ (?:passed|failed|errors?)\b.{0,80} in [\d.]+ ?m?s|=+ (?:FAILURES|ERRORS"
          r"|test session)|FAILED (?:\((?:fail|err)|\S+::)|Ran \d+ tests?\b|--- (?:FAIL|PASS): |(?:ok"
@@ -394,10 +387,8 @@ def _is_table(sample: Sequence[str]) -> bool:
 
 
 def _is_code(sample: Sequence[str]) -> bool:
-    """Whether a text without a known extension is code: declarations in its first 100 lines, and code line ends."""
-    rows = [row.strip() for row in sample[:100]]
-    ends = sum(row[-1:] in ("{", "}", ";", ":", ",", "(") for row in rows)
-    return _count(rows, "declaration") + _count(rows, "import") >= 3 and ends >= 0.15 * len(rows)
+    """Whether a text without a known extension is code: declarations and imports in its first 100 lines."""
+    return _count(sample[:100], "declaration") + _count(sample[:100], "import") >= 3
 
 
 def _messages(sample: Sequence[str]) -> int:
@@ -430,7 +421,8 @@ def _file_shape(paths: Sequence[str], sample: Sequence[str], by_tool: bool) -> T
     """(kind, shape) of shown files. A shell display is typed only where all are code, or all prose with headings."""
     languages = {language_of(path) for path in paths}
     if not languages.issubset(_NOT_CODE):
-        typed = by_tool or languages.isdisjoint(_NOT_CODE) and not _count(sample[:3], "failed-display")
+        failed = any(row.partition(": ")[0] in _SHOWERS for row in sample[:3])  # `cat: a.py: No such file`
+        typed = by_tool or languages.isdisjoint(_NOT_CODE) and not failed
         return "code" if typed else "command", "read" if by_tool else "display"
     shape = next(name for name in _NOT_CODE if name in languages)
     shape = shape or ("table" if _is_table(sample) else "read" if _is_code(sample) else "docs")
@@ -459,9 +451,8 @@ def _command_shape(sample: Sequence[str], command: str) -> str:
     return shape or "other"
 
 
-def classify(
-    lines: Sequence[str], tool: str = "", args: Optional[Mapping[str, Any]] = None, shown: Sequence[Shown] = ()
-) -> Tuple[str, str]:
+def classify(lines: Sequence[str], tool: str = "", args: Optional[Mapping[str, Any]] = None,
+             shown: Sequence[Shown] = ()) -> Tuple[str, str]:
     """(kind, shape) of an output, by its content first and its command or tool second; a bounded sample is read.
 
     Kinds: code, prose, command, listing, data. Shapes: read, display, docs, config, table, test, build, search,
@@ -501,9 +492,10 @@ _SHELL_RULES = (
     Rule("stage", r"^(?:(?:/usr)?/bin/)?(?:cat(?:\n(?:-n|--number))*|nl(?:\n(?:-ba|-b\na|--body-numbering=a))*"
          r"|bat(?:cat)?(?:\n(?:-[npP]+|--(?:number|plain|style|paging|color|decorations|language)(?:=\S*)?|-l\n\w+"
          r"|(?:-r\n?|--line-range[=\n])(?P<low>\d{0,9}):(?P<high>\d{0,9})))*|(?P<end>head|tail)(?:\n(?:-n\n?"
-         r"|--lines[=\n]|-)(?P<count>\d{1,9})|\n(?:-n\n?|--lines[=\n])?\+(?P<from>\d{1,9})|\n(?P<bytes>-c\n?"
-         r"|--bytes[=\n])\d{1,9})?|sed\n(?:-n|-ne|--quiet|--silent)\n(?P<script>(?:;?(?:\d{1,9}|\$)(?:,(?:\d{1,9}"
-         r"|\$))?p)+(?:;\d{1,9}q)?)|git(?:\n--no-pager)?\nshow\n[\w./~^@{}][\w./~^@{}-]{0,200}:(?P<object>[^:\n~!$]+)$)"
+         r"|--lines[=\n]|-)(?P<count>\d{1,9})|(?<=tail)\n(?:-n\n?|--lines[=\n])?\+(?P<from>\d{1,9})|\n(?P<bytes>-c\n?"
+         r"|--bytes[=\n])\d{1,9})?|sed\n(?:-n|-ne|--quiet|--silent)(?P<script>(?:[\n;](?:-e\n)?(?:\d{1,9}|\$)"
+         r"(?:,(?:\d{1,9}|\$))?p)+(?:;\d{1,9}q)?)|git(?:\n--no-pager)?\nshow\n[\w./~^@{}][\w./~^@{}-]{0,200}"
+         r":(?P<object>[^:\n~!$]+)$)"
          r"(?:\n--)?(?P<paths>(?:\n[^\n~!$-][^\n~!$]*)*)$", "sed\n-n\n301,660p\nsrc/a.py",
          "sed\n-i\n301,660p\nsrc/a.py", re.A),
     Rule("sed-range", r"(\d{1,9}|\$)(?:,(\d{1,9}|\$))?p", "301,660p", "q;5q", re.A),
@@ -597,24 +589,19 @@ def _pipeline(stages: Sequence[Sequence[str]]) -> List[Shown]:
 
 def _stage(words: Sequence[str]) -> Tuple[List[range], List[str]]:
     """(lines let through, paths) of one stage; no ranges when it is not of the subset."""
-    text = "\n".join(words)
-    if words[:1] == ["sed"] and "-e" in words[:3]:  # several scripts are one
-        text = text.replace("\n-e\n", "\n", 1).replace("\n-e\n", ";")
-    found = pattern("stage").match(text)
+    found = pattern("stage").match("\n".join(words))
     named = [found["object"] or "", *found["paths"].split("\n")] if found else []
     paths = [path for word in named if word for path in islice(_braces(word), _PATH_CAP + 1)]
     if not found or not all(paths) or len(paths) > _PATH_CAP:
         return [], []
-    count = int(found["count"] or found["from"] or 10)
+    cuts = [range(int(found["from"] or found["low"] or 1), int(found["high"] or _END - 1) + 1)]
     if found["script"]:
         cuts = [range(-1, 0) if low == "$" else range(int(low), _END if high == "$" else int(high or low) + 1)
                 for low, high in pattern("sed-range").findall(found["script"])]
-        return cuts if all(a.stop <= b.start for a, b in zip(cuts, cuts[1:])) else [_SOMEWHERE], paths
-    if found["end"] == "tail":
-        return [_SOMEWHERE if found["bytes"] else range(count, _END) if found["from"] else range(-count, 0)], paths
-    if found["end"]:
-        return [_WHOLE if found["bytes"] else range(1, count + 1)], paths
-    return [range(int(found["low"] or 1), int(found["high"]) + 1 if found["high"] else _END)], paths
+    elif found["end"] and not found["from"]:
+        lines = _END - 1 if found["bytes"] else int(found["count"] or 10)
+        cuts = [range(1, lines + 1) if found["end"] == "head" else range(-lines, 0)]
+    return cuts if all(a.stop <= b.start for a, b in zip(cuts, cuts[1:])) else [_SOMEWHERE], paths
 
 
 def _braces(word: str) -> Iterator[str]:
@@ -770,9 +757,9 @@ _BLOCK_RULES = (
     # what goes on with a signature on the next line
     Rule("clause", r"^\s*(?:\{|(?:throws|where|extends|implements|with|requires|noexcept|->|:)(?!\w))",
          "    throws IOException {", "throwsUp();", re.A),
-    Rule("import", r"^(?:export[ \t]+)?(?:import|from|use|using|require|require_relative|include|alias|package|open"
-         r"|extern crate)\b(?![ \t]*[=:.])|^#[ \t]*(?:include|import|pragma)|^(?:const|let|var)[ \t].{1,200}?=[ \t]*"
-         r"require\(|^@(?:import|use)\b|^mod \w+;", "from a import b", "important = 1", re.A),
+    Rule("import", r"^(?:export[ \t]+)?(?:import|from|use|using|require|require_relative|include|alias|package|open|extern"
+         r" crate)\b(?![ \t]*[=:.])|^#[ \t]*(?:include|import|pragma)|^(?:const|let|var)[ \t].{1,200}?=[ \t]*require\(",
+         "from a import b", "important = 1", re.A),
 )
 _LONG_CODE = 10_000  # characters; a longer line is data: it is not scanned and counts as one without brackets
 _CODE_MOST = 1_000_000  # characters; a longer file is generated, and nobody reads its outline
@@ -849,9 +836,8 @@ def _body(clean: Sequence[str], line: int, family: str) -> Tuple[int, bool]:
 _Declared = Optional[Tuple[str, str, int]]  # (name, kind, first line after the signature)
 
 
-def _declared_at(
-    lines: Sequence[str], clean: Sequence[str], levels: Sequence[int], at: int, language: str, inside: str
-) -> _Declared:
+def _declared_at(lines: Sequence[str], clean: Sequence[str], levels: Sequence[int], at: int, language: str,
+                 inside: str) -> _Declared:
     """What line `at` declares; `inside`: the kind of the block around it ("class" for none)."""
     family = _FAMILY.get(language, "brace")
     text = clean[at].strip()
