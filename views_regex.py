@@ -28,6 +28,10 @@ from math import inf, log2
 from typing import (AbstractSet, Any, Callable, DefaultDict, Dict, Iterable, Iterator, List, Mapping, NamedTuple,
                     Optional, Sequence, Set, Tuple, TypeVar)
 
+__all__ = ["LONG_LINE", "MARK", "RULES", "Block", "Doc", "Known", "Numbering", "Rendered", "Rule", "Shown", "View",
+           "blocks", "bounded", "candidates", "classify", "close_gaps", "cover", "ends", "fit", "markers",
+           "named_files", "names", "pattern", "places", "programs", "read", "render", "shown_by", "signatures", "terms", "tidy"]
+
 # ---------------------------------------------------------------- vocabulary
 
 
@@ -403,7 +407,8 @@ def _content_shape(sample: Sequence[str]) -> str:
     return next((shape for shape, found in (
         # before the verdicts: a patch may add lines that look like one, but a test run has no `diff --git`
         ("diff", _count(sample, "diff-file") or _count(sample, "hunk") and _count(sample, "diff-head") > 1),
-        ("test", _count(sample, "verdict")), ("json", _count(sample[:1], "json-head") and (sample[-1].rstrip()[-1] in "}]" or len(sample[0]) >= _WIDTH)),
+        ("test", _count(sample, "verdict")),
+        ("json", _count(sample[:1], "json-head") and (sample[-1].rstrip()[-1] in "}]" or len(sample[0]) >= _WIDTH)),
         ("build", _messages(sample) >= max(3, 0.1 * total)),
         ("log", _count(sample, "log-row") > 0.3 * total),
         ("git-log", commits > 2 and (commits > 0.7 * total or sample[0].startswith("commit "))),
@@ -751,15 +756,15 @@ _BLOCK_RULES = (
     Rule("scan-lua", rf"(?:--)?\[\[[\s\S]*?(?:\]\]|\Z)|{_NOTE}|--.*|{_DOUBLE}|'[^'\n]*'", "x = [[", "x = y[1]"),
     # `name(…) {`: words of a type, a name, an opening parenthesis, not a statement; the caller checks what follows
     Rule("declare-method", r"^(?!(?:return|else|if|for|foreach|while|do|switch|catch|finally|new|throw|case|await|yield"
-         r"|typeof|delete|using|lock|synchronized|fixed|when|super|sizeof|assert|try|goto|in|of)\b)(?:[\w<>\[\],.&*:?~@|$]"
-         r"{1,200}[ \t]+){0,6}?[*&]{0,2}((?:\w+::){0,4}(?:operator[^\s\w(]{1,3}|[#~]?[A-Za-z_$][\w$:.-]*))[ \t]*"
+         r"|typeof|delete|using|lock|synchronized|fixed|when|super|sizeof|assert|try|goto|in|of)\b)(?:[\w<>\[\],.&*:?~@"
+         r"|$]{1,200}[ \t]+){0,6}?[*&]{0,2}((?:\w+::){0,4}(?:operator[^\s\w(]{1,3}|[#~]?[A-Za-z_$][\w$:.-]*))[ \t]*"
          r"(?:<[^()\n]{0,200}>)?\(", "static int load(const char *x) {", "x = y(z)", re.A),
     # what goes on with a signature on the next line
     Rule("clause", r"^\s*(?:\{|(?:throws|where|extends|implements|with|requires|noexcept|->|:)(?!\w))",
          "    throws IOException {", "throwsUp();", re.A),
-    Rule("import", r"^(?:export[ \t]+)?(?:import|from|use|using|require|require_relative|include|alias|package|open|extern"
-         r" crate)\b(?![ \t]*[=:.])|^#[ \t]*(?:include|import|pragma)|^(?:const|let|var)[ \t].{1,200}?=[ \t]*require\(",
-         "from a import b", "important = 1", re.A),
+    Rule("import", r"^(?:export[ \t]+)?(?:import|from|use|using|require|require_relative|include|alias|package|open"
+         r"|extern crate)\b(?![ \t]*[=:.])|^#[ \t]*(?:include|import|pragma)|^(?:const|let|var)[ \t].{1,200}?="
+         r"[ \t]*require\(", "from a import b", "important = 1", re.A),
 )
 _LONG_CODE = 10_000  # characters; a longer line is data: it is not scanned and counts as one without brackets
 _CODE_MOST = 1_000_000  # characters; a longer file is generated, and nobody reads its outline
@@ -941,8 +946,9 @@ def _language(doc: Doc) -> str:
 def signatures(doc: Doc) -> List[int]:
     """The 0-based lines that an outline of code shows, ascending.
 
-    Every declaration at any depth with its signature (at most 6 lines), its decorators and the first line of the comment
-    that leads it, and the first line of each constant outside functions; no other comments, imports or local variables.
+    Every declaration at any depth with its signature (at most 6 lines), its decorators and the first line of the
+    comment that leads it, and the first line of each constant outside functions; no other comments, imports or local
+    variables.
     Empty for what is not code.
     """
     keep: Set[int] = set()
@@ -1049,14 +1055,14 @@ def _headings(lines: Sequence[str]) -> Iterator[_Start]:
 
 def _named_by(rules: Sequence[str], again: bool = False) -> Callable[[Sequence[str]], Iterator[_Start]]:
     """Sections that begin where one of the rules gives another name, or a name at all (`again`); `--` ends a name."""
-    def starts(lines: Sequence[str]) -> Iterator[_Start]:
+    def _starts(lines: Sequence[str]) -> Iterator[_Start]:
         name = ""
         for at, line in enumerate(lines):
             found = next(filter(None, (pattern(rule).match(line[:_WIDTH]) for rule in rules)), None)
             if found and (again or found[1] != name):
                 yield at, 0, found[1]
             name = found[1] if found else "" if line == "--" else name
-    return starts
+    return _starts
 
 
 def _patches(lines: Sequence[str]) -> Iterator[_Start]:
