@@ -9,8 +9,8 @@ a callable, settings as keyword arguments. Licence: MIT.
 """
 from __future__ import annotations
 
+import bisect
 import collections
-import contextlib
 import functools
 import gzip
 import hashlib
@@ -18,7 +18,6 @@ import itertools
 import json
 import math
 import os
-import queue
 import re
 import shlex
 import threading
@@ -26,7 +25,7 @@ import time
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any, Dict, FrozenSet, List, NamedTuple, Optional, Tuple, Union, cast
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple, Union, cast
 
 __all__ = [
     "Bundle", "Evidence", "ExtractiveHistory", "HistoryError", "Index", "Ledger", "Range", "Session", "SessionError",
@@ -988,66 +987,63 @@ def expand(entries: Sequence[Entry], ids: Sequence[str]) -> dict[str, Any]:
 # branch needs nothing else. Behaviour, numbers and the names in records are those of the public pi-context-guard-jev;
 # where we deviate, it is said. Images stay (their age is the host's business). Without a classifier only what a newer
 # output repeats or replaces is edited.
+#
+# A pass goes this way: the run -> its outputs and the exchanges before it, as items -> requests -> answers -> what was
+# decided of each item -> what pays -> edits and a record.
 
 Ask = Callable[[Dict[str, Any], Dict[str, Any], float], Mapping[str, Any]]  # state, questions, seconds -> answers by id
 Edits = List[Dict[str, Any]]  # {"type": "context_edit", "targetId": entry id, "replacement": text or None}
-Limits = Mapping[str, Any]  # of settings: name -> default, or (default, lowest, highest)
 MARK = "[context-guard]"
-_ORIGINAL = ' Original: recall({"entryId": '
-OMITTED = MARK + " Omitted an earlier exchange"  # says that a prompt stands for its whole exchange
 
 # (cache write, cache read) relative to the price of plain input
 PRICES = {"openai": (1.0, 0.1), "openai-codex": (1.0, 0.1), "anthropic": (1.25, 0.1), "anthropic-1h": (2.0, 0.1)}
-GUARD_SETTINGS: Limits = {  # a number without bounds goes from 0 to 1; an integer takes whole numbers only
+# Default, then lowest and highest of a number (an integer takes whole numbers only) or the words allowed; a default
+# alone goes from 0 to 1.
+GUARD_SETTINGS: dict[str, Any] = {
     # 0.7: an output with one decisive chunk came out at 0.39 to 0.40. 0.6: 0.43 against 0.45 flipped between repeats;
-    # needed chunks 0.90 to 0.93, noise 0.14 to 0.43
+    # needed chunks 0.90 to 0.93, noise 0.14 to 0.43. In a running task 0.14 to 0.76, and at 0.5 nearly all stayed
     "keep_whole_threshold": 0.7, "focus_whole_threshold": 0.6, "chunk_keep_threshold": 0.6,
-    # in a running task 0.14 to 0.76, and at 0.5 nearly all stayed; removing a whole output needs a winning `none`;
-    # small outputs: needed from 0.48 on, not needed up to 0.41
     "mid_run_chunk_keep_threshold": 0.6, "none_threshold": 0.5, "small_keep_threshold": 0.45,
-    # exchanges: unrelated up to 0.10, relevant from 0.47 on; a smaller saving than 0.4 does not pay for the cache miss;
-    # ours: the share of an output that stands in one newer output, to be its repeat
-    "exchange_omit_threshold": 0.2, "max_keep_ratio": 0.6, "near_repeat": 0.95,
-    # cited files are off because answers also name files to rule them out; failing logs are the largest and go stale;
-    # ours: edits by rule wait until they pay as well
-    "keep_cited_files": False, "distill_errors": True, "prune_exchanges": True, "mid_run": True,
-    "mid_run_break_even": True, "exchange_break_even": True, "rule_break_even": True,
+    # to remove a whole output takes a winning `none`; small outputs: needed from 0.48 on, not needed up to 0.41.
+    # Exchanges: unrelated up to 0.10, relevant from 0.47 on; a saving of under 0.4 does not pay for the cache miss.
+    # Cited files are off because answers also name files to rule them out; failing logs are the largest and go stale
+    "exchange_omit_threshold": 0.2, "max_keep_ratio": 0.6, "keep_cited_files": False, "distill_errors": True,
+    "prune_exchanges": True, "mid_run": True, "mid_run_break_even": True, "exchange_break_even": True,
     # characters: reads of about 2,300 were never worth an edit; 0 as the smallest size: small outputs stay
     "min_result_chars": (4000, 0, 10_000_000), "min_run_chars": (8000, 0, 10_000_000),
     "small_result_min_chars": (400, 0, 10_000_000), "mid_run_batch_chars": (60_000, 0, 10_000_000),
     # a request at its worst measured 83,214 bytes, 23,619 tokens of a window of 32,000
     "exchange_min_saving_chars": (8000, 0, 10_000_000), "max_segment_chars": (32_000, 2000, 200_000),
-    # chunks of a request; one budget in milliseconds for a whole pass, and the calls in flight
+    # chunks of a request; one budget in milliseconds for a whole pass, and the calls in flight; exchanges shown to the
+    # classifier (0: none), the newest that are spared, turns before an output may go
     "max_chunks_per_segment": (40, 2, 60), "timeout_ms": (8000, 500, 600_000), "concurrency": (6, 1, 32),
-    # exchanges shown to the classifier (0: none), the newest that are spared, turns before an output may go
     "history_exchanges": (3, 0, 10), "keep_recent_exchanges": (2, 0, 100), "mid_run_min_age_turns": (4, 1, 100),
-    "exclude_tools": ["edit", "write"], "prices": ("anthropic", *PRICES), "model": "",
-}
-REMOVAL_SHARE = 0.7  # of what is judged, 60 to 90 % was removed
+    "exclude_tools": ["edit", "write"], "prices": ("anthropic", *PRICES), "model": ""}
+# shares: of what is judged, 60 to 90 % was removed; of an output that has to stand in one newer output to be its repeat
+REMOVAL_SHARE, NEAR_REPEAT = 0.7, 0.95
 
-Call = NamedTuple("Call", [("turn", int), ("tool", str), ("args", Dict[str, Any])])  # turn: 0-based in its run
+# turn: which message of the agent made it, from 0; path: "" for none; key: calls with one key ask for the same
+Call = NamedTuple("Call", [("turn", int), ("tool", str), ("args", Entry), ("path", str), ("label", str), ("key", str)])
 # the last run: index of its prompt, the prompt with what was added meanwhile, the agent's last text and the earlier
-# ones, its calls by id, the number of its messages
-Run = NamedTuple("Run", [("start", int), ("question", str), ("answer", str), ("notes", List[str]),
-                         ("calls", Dict[str, Call]), ("turns", int)])
-# what one decision is about. kind: large, small, exchange; hint: what made it out of date; state: how a request shows
+# ones; all calls of the conversation by id, the number of the agent's messages
+Run = NamedTuple("Run", [("start", int), ("question", str), ("answer", str), ("notes", str), ("calls", Dict[str, Call]),
+                         ("turns", int)])
+# what one decision is about. kind: large, small, exchange, or "" for an output that stays; state: how a request shows
 # an exchange; rest: its entries besides the prompt
 Item = NamedTuple("Item", [("kind", str), ("at", int), ("id", str), ("call", Call), ("text", str), ("failed", bool),
-                           ("size", int), ("hint", str), ("state", Dict[str, Any]), ("rest", List[str])])
+                           ("size", int), ("state", Entry), ("rest", List[str])])
 # lines start to end (0-based, end not in it) of an output; of search output also the files
 Chunk = NamedTuple("Chunk", [("label", str), ("start", int), ("end", int), ("text", str), ("files", Tuple[str, ...])])
 # what all requests of a pass share: whether the run goes on, the run, the conversation before it, settings
-Work = NamedTuple("Work", [("mid", bool), ("run", Run), ("earlier", Dict[str, Any]), ("s", SimpleNamespace)])
-# what was decided; text None: it stays
-Done = NamedTuple("Done", [("item", Item), ("text", Optional[str]), ("reason", str), ("more", Dict[str, Any])])
-# sizes of all entries; messages of the agent so far, standing for those to come; prices; whether any edit makes the
-# provider read all anew; whether the cache is gone anyway
-Costs = NamedTuple("Costs", [("sizes", List[int]), ("turns", int), ("write", float), ("read", float), ("whole", bool),
-                             ("cold", bool)])
-Verdict = Tuple[Optional[FrozenSet[str]], str]  # labels of the chunks to keep (None: all) and the reason
+Work = NamedTuple("Work", [("mid", bool), ("run", Run), ("earlier", Entry), ("s", SimpleNamespace)])
+# what was decided; text None: it stays; more: what the record says besides
+Done = NamedTuple("Done", [("item", Item), ("text", Optional[str]), ("reason", str), ("more", Entry)])
+# sizes of all entries; messages of the agent so far, standing for those to come; a row of PRICES; whether the cache is
+# gone anyway
+Costs = NamedTuple("Costs", [("sizes", List[int]), ("turns", int), ("prices", str), ("cold", bool)])
 
 
-def settings_of(limits: Limits, values: Mapping[str, Any], clamp: bool = False) -> SimpleNamespace:
+def settings_of(limits: Mapping[str, Any], values: Mapping[str, Any], clamp: bool = False) -> SimpleNamespace:
     """Settings by name, in snake_case or as the reference spells them (`minResultChars`). What is unknown, of another
     type or out of bounds (without `clamp`) counts as not given and is named in `.ignored`."""
     rows = {name: row if isinstance(row, tuple) else (row, 0, 1) for name, row in limits.items()}
@@ -1055,13 +1051,12 @@ def settings_of(limits: Limits, values: Mapping[str, Any], clamp: bool = False) 
     for given, value in values.items():
         name = names.get(given.replace("_", "").lower(), "")
         default, *allowed = rows.get(name, (None, 0, 0))
+        known = value in allowed if str in map(type, allowed) else str(value).strip() != ""
+        fits = type(value) is type(default) and known
         if type(default) in (int, float) and type(value) in (int, float):
-            low, high = allowed
-            fits = (type(default) is float or value % 1 == 0) and (clamp or low <= value <= high)
-            value = type(default)(min(max(value, low), high)) if fits else value
-        else:
-            known = value in allowed if str in map(type, allowed) else value == default or str(value).strip()
-            fits = type(value) is type(default) and bool(known)
+            near = sorted((*allowed, value))[1]  # in bounds
+            fits = (clamp or near == value) and (type(default) is float or value % 1 == 0)
+            value = type(default)(near) if fits else value
         out.update({name: value} if fits else {})
         ignored += [] if fits else [given]
     return SimpleNamespace(**out, ignored=ignored)
@@ -1084,6 +1079,14 @@ def format_chars(count: int) -> str:
 
 def _short(text: str, most: int) -> str:
     return text if len(text) <= most else text[:most - 1] + "…"
+
+
+def _as_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
+
+
+def _given(state: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in state.items() if value not in (None, "", [], {})}
 
 
 def apply_edits(entries: Iterable[Entry], edits: Iterable[Mapping[str, Any]]) -> list[Entry]:
@@ -1110,226 +1113,187 @@ def _weight(entry: Entry) -> int:
     return len(flat(entry)) + len(calls) + 4 * 1600 * _others(entry)
 
 
-def _as_json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
-
-
-def _given(state: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in state.items() if value not in (None, "", [], {})}
-
-
-def _tool(call: Mapping[str, Any]) -> str:
-    own = call.get("tool") or "other"
-    name = str(own if own != "other" else call.get("name") or "tool")
-    return _TOOLS.get(name.lower(), name)
-
-
 # names that hosts have for the tools that rules speak of
 _TOOLS = {"read": "read", "read_file": "read", "view": "read", "bash": "bash", "edit": "edit", "multiedit": "edit",
           "apply_patch": "edit", "str_replace": "edit", "replace": "edit", "write": "write", "write_file": "write"}
+_PATHS, _COMMANDS, _PATTERNS = ("path", "file_path", "filePath", "file"), ("command", "cmd"), ("pattern", "query")
 
 
-def _arg(call: Call, *names: str) -> str:
-    return next((call.args[name] for name in names if isinstance(call.args.get(name), str)), "")
+def _tool(call: Mapping[str, Any]) -> str:
+    name = str(next((call[key] for key in ("tool", "name") if call.get(key) not in (None, "", "other")), "tool"))
+    return _TOOLS.get(name.lower(), name)
 
 
-def _path(call: Call) -> str:
-    path = re.sub(_SLASHES, "/", _arg(call, *_PATHS))
-    return path[2:] if path.startswith("./") else path
+def _call(made: Mapping[str, Any], turn: int = -1) -> Call:
+    """What rules, notes and requests need of a call, or of a result whose call is not known.
+
+    Its label is the tool with its path, command or pattern in at most 80 characters. Its key is the command, else the
+    tool and its arguments, where a path is written in one way and the first line is the default of `offset`. What has
+    a path is no shell: its `command` is a verb of an editor.
+    """
+    tool, args = _tool(made), made["args"] if isinstance(made.get("args"), dict) else {}
+    path, text, pattern = (next((args[name] for name in names if isinstance(args.get(name), str)), "")
+                           for names in (_PATHS, _COMMANDS, _PATTERNS))
+    command, place = "" if path else " ".join(text.split()), re.sub("/+", "/", path).removeprefix("./")
+    what, key = _short(path or command or pattern, 80), "$ " + command.removesuffix("2>&1").rstrip()
+    if not command:
+        rest = {"offset": 1, **{name: value for name, value in args.items() if value and name not in _PATHS}}
+        key = f"{tool} {place} {_as_json(rest)}"
+    return Call(turn, tool, args, place, f"{tool} {what}" if path else f"{tool} `{what}`" if what else tool, key)
 
 
-def _command(call: Call) -> str:
-    command = " ".join(_arg(call, "command", "cmd").split())
-    return command[:-4].rstrip() if command.endswith("2>&1") else command
+def _calls(entries: Iterable[Entry]) -> tuple[dict[str, Call], int]:
+    """The calls of a conversation by id, and how many messages of the agent it has."""
+    agent = [entry for entry in entries if entry.get("role") == "assistant"]
+    return {call.get("id", ""): _call(call, turn) for turn, entry in enumerate(agent)
+            for call in entry.get("calls") or ()}, len(agent)
 
 
-def _label(call: Call) -> str:
-    """What stands for a call in notes and requests: the tool and its command, path or pattern, at most 80
-    characters."""
-    command, path = " ".join(_arg(call, "command", "cmd").split()), _arg(call, *_PATHS)
-    what = _short(command or path or _arg(call, "pattern", "query"), 80)
-    return f"{call.tool} {what}".rstrip() if path and not command or not what else f"{call.tool} `{what}`"
+def _texts(entries: Iterable[Entry], role: str = "assistant") -> list[str]:
+    return [text for entry in entries if entry.get("role") == role for text in [flat(entry).strip()] if text]
 
 
-def _steers(seen: Sequence[Entry], at: int) -> bool:
-    """Whether a user message came while the agent worked: before it stands a result, or a call that was neither aborted
-    nor failed. (After an aborted tool that had a result it looks the same, and counts as such.)"""
-    before = next((seen[i] for i in range(at - 1, -1, -1) if seen[i].get("role") not in ("", "custom")), {})
-    return before.get("role") == "tool" or bool(before.get("calls")) and before.get("stop_reason") not in (
-        "aborted", "error")
-
-
-def _said(entry: Entry) -> str:
+def _asked(entry: Entry) -> str:
     return flat(entry) if flat(entry).strip() else "[the user sent only an image]"
 
 
+def _prompts(seen: Sequence[Entry]) -> list[int]:
+    """Where the user began something: not with a message that came while the agent worked, after a result or a call
+    that was neither aborted nor failed. (After an aborted tool that had a result it looks the same, and counts so.)"""
+    talk = [(at, each) for at, each in enumerate(seen) if each.get("role") not in (None, "custom")]  # left out, notices
+    works = [each["role"] == "tool" or each.get("calls") and each.get("stop_reason") not in ("aborted", "error")
+             for _, each in talk]
+    return [at for (at, each), busy in zip(talk, [False, *works]) if each["role"] == "user" and not busy]
+
+
 def find_run(seen: Sequence[Entry]) -> Optional[Run]:
-    """The last run of a projection, None where no user spoke; messages that came while the agent worked belong to
+    """The last run of a projection, None where no user began one; messages that came while the agent worked belong to
     it."""
-    users = [i for i, entry in enumerate(seen) if entry.get("role") == "user"] or [-1]
-    while len(users) > 1 and _steers(seen, users[-1]):
-        users.pop()
-    span = seen[users[-1]:]
-    asked = [_said(entry) for entry in span if entry.get("role") == "user"]
+    span = seen[_prompts(seen)[-1]:] if _prompts(seen) else []
+    asked, said = [_asked(entry) for entry in span if entry.get("role") == "user"], _texts(span)
     question = "\n\n[The user added during the run] ".join(asked[:1] + [text.strip() for text in asked[1:]])
-    texts = [text for entry in span if entry.get("role") == "assistant" for text in [flat(entry).strip()] if text]
-    return Run(users[-1], question, "".join(texts[-1:]), texts[:-1], *_calls(span)) if asked else None
-
-
-def _calls(span: Iterable[Entry]) -> tuple[dict[str, Call], int]:
-    """The calls of a part of the conversation by id, and how many messages of the agent it has."""
-    agent = [entry for entry in span if entry.get("role") == "assistant"]
-    return {call.get("id", ""): Call(turn, _tool(call), call["args"] if isinstance(call.get("args"), dict) else {})
-            for turn, entry in enumerate(agent) for call in entry.get("calls") or ()}, len(agent)
+    run = Run(len(seen) - len(span), question, "".join(said[-1:]), "\n\n".join(said[:-1]), *_calls(seen))
+    return run if span else None
 
 
 def _earlier(before: Sequence[Entry], count: int) -> dict[str, Any]:
     """The conversation before a run: the last summary, the first request if not among the last exchanges, and those."""
-    talks: list[list[str]] = []
-    for entry in before if count else ():
-        talks += [[_said(entry), "", flat(entry)]] * (entry.get("role") == "user")
-        if entry.get("role") == "assistant" and talks:
-            talks[-1][1] = flat(entry).strip() or talks[-1][1]
-    summaries = [flat(entry) for entry in before if entry.get("role") == "summary" and flat(entry).strip() and count]
-    recent = [_given({"user": clip(user, 800), "assistant": clip(said, 1200)}) for user, said, _ in talks[-count:]]
-    first = talks[0][2] if len(talks) > count and talks[0][2].strip() else ""
-    return _given({"summary": clip("".join(summaries[-1:]), 2000), "first_request": clip(first, 1000),
-                   "recent_exchanges": recent})
+    users = [at for at, entry in enumerate(before) if entry.get("role") == "user"] if count else []
+    first = flat(before[users[0]]).strip() if len(users) > count else ""
+    said = [_texts(before[at:end])[-1:] for at, end in zip(users, [*users[1:], len(before)])]
+    recent = [_given({"user": clip(_asked(before[at]), 800), "assistant": clip("".join(last), 1200)})
+              for at, last in list(zip(users, said))[-count:]]
+    summary = "".join(_texts(before if count else (), "summary")[-1:])
+    return _given({"summary": clip(summary, 2000), "first_request": clip(first, 1000), "recent_exchanges": recent})
 
 
-def _outputs(raw: Sequence[Entry], seen: Sequence[Entry], run: Run, s: SimpleNamespace) -> list[Item]:
-    """The run's outputs that may be edited: text only, long enough, not yet edited by us or by others."""
-    out, keyed = [], [(call, _key(call)) for call in run.calls.values()]
-    for at in range(run.start + 1, len(seen)):
-        entry, text, failed = seen[at], flat(seen[at]), bool(seen[at].get("is_error"))
-        call = run.calls.get(entry.get("call_id", ""), Call(-1, "tool", entry.get("args") or {}))
-        call = call._replace(tool=_tool(entry) if _tool(entry) != "tool" else call.tool)
-        skip = text.startswith(MARK) or text != flat(raw[at]) or _others(entry) or call.tool in s.exclude_tools
-        long = len(text) >= max(1, s.small_result_min_chars or s.min_result_chars)
-        if entry.get("role") == "tool" and long and not skip and (s.distill_errors or not failed):
-            kind = "small" if len(text) < s.min_result_chars else "large"
-            item = Item(kind, at, entry["id"], call, text, failed, len(text), _superseded(call, keyed), {}, [])
-            out += [item] if kind == "large" or len(_stub(item)) < len(text) else []
-    return out
+def _outputs(raw: Sequence[Entry], seen: Sequence[Entry], run: Run, s: SimpleNamespace) -> Iterator[Item]:
+    """The outputs from the start of a run on. What may be edited has a kind: it is text only, long enough, and nobody
+    has edited it yet, neither we nor others."""
+    for at, entry in enumerate(seen[run.start:], run.start):
+        if entry.get("role") == "tool":
+            call, text = run.calls.get(entry.get("call_id", "")) or _call(entry), flat(entry)
+            failed, own = bool(entry.get("is_error")), {call.tool, _tool(entry)} & {*s.exclude_tools}
+            edited = text.startswith(MARK) or text != flat(raw[at])
+            stays = edited or own or _others(entry) or failed and not s.distill_errors
+            small = "small" if 0 < s.small_result_min_chars <= len(text) else ""
+            kind = "" if stays else "large" if len(text) >= s.min_result_chars else small
+            yield Item(kind, at, entry["id"], call, text, failed, len(text), {}, [])
 
 
-def _superseded(call: Call, later_calls: Iterable[tuple[Call, str]]) -> str:
-    """What later turns did to the thing that an output shows: a hint for the classifier, never a decision."""
-    own = _key(call)
-    for later, key in later_calls:
-        changed = call.tool == "read" and later.tool in ("edit", "write") and _path(call) == _path(later) != ""
-        does = "file changed after this read" if changed else "same call made again" if key == own else ""
-        if later.turn > call.turn >= 0 and does:
-            return f"{does}: {_label(later)}, {later.turn - call.turn} turn(s) later"
-    return ""
-
-
-def _key(call: Call) -> str:
-    """Calls with one key ask for the same: the same range of a file, the same command, or the same arguments."""
-    if call.tool == "read" and _path(call):
-        span = {"offset": 1, **{name: value for name, value in call.args.items() if value and name not in _PATHS}}
-        return f"read {_path(call)} {_as_json(span)}"
-    return "$ " + _command(call) if _command(call) else f"{call.tool} {_as_json(call.args)}"
-
-
-_PATHS = ("path", "file_path", "filePath", "file")
+def _exchanges(raw: Sequence[Entry], seen: Sequence[Entry], start: int, s: SimpleNamespace) -> Iterator[Item]:
+    """Old, finished exchanges that may be left out: not among the newest, touched by nobody else, at least 2,000
+    characters (less is not worth a note). Messages of other roles (system, summary) stay."""
+    prompts = _prompts(seen[:start])
+    for at, end in list(zip(prompts, [*prompts[1:], start]))[:max(0, len(prompts) - s.keep_recent_exchanges)]:
+        own = [i for i in range(at, end) if raw[i].get("role") in ("custom", "user", "assistant", "tool")]
+        agent, size = [seen[i] for i in own if seen[i].get("role") == "assistant"], sum(_weight(seen[i]) for i in own)
+        touched = any(seen[i] != raw[i] and not flat(seen[i]).startswith(MARK) for i in own)
+        prompt, labels = flat(seen[at]), [call.label for call in _calls(agent)[0].values()]
+        state = {"user_prompt": clip(_asked(raw[at]), 600), "final_answer": clip("".join(_texts(agent)[-1:]), 800),
+                 "tool_calls": labels[:20] + [f"… {len(labels) - 20} more"] * (len(labels) > 20),
+                 "size": f"{len(own)} messages, about {size // 4} tokens"}
+        call = Call(-1, "exchange", {}, "", f'an earlier exchange, "{_short(" ".join(prompt.split()), 120)}"', "")
+        if size >= 2000 and agent and not (agent[-1].get("calls") or touched or prompt.startswith(MARK)):
+            yield Item("exchange", at, raw[at]["id"], call, prompt, False, size, state, [raw[i]["id"] for i in own[1:]])
 
 
 # `path:12:text` of grep -n or rg, `path-12-text` of their context lines. A path has no blank and no colon, and a folder
 # or an ending: 12:34:56, 2026-10-06T12:34:56Z, localhost:8080: and rows of `ls -l` have none.
-_HIT_LINE = r"(?P<path>(?:[A-Za-z]:[\\/])?[^\s:]{1,400}):(?P<line>\d{1,7}):"
-_NEAR_LINE = r"(?P<path>[^\s:]{1,400}?)-(?P<line>\d{1,7})-"
-_NEAR_NUMBER = r"(?=-(?P<line>\d{1,7})-)"
-_PATH_LIKE = r"(?:[A-Za-z]:)?[^\s:]*(?:[/\\]|\.[A-Za-z])|(?:Make|Docker|Jenkins|Rake|Gem|Proc)file$"
-_SLASHES = r"/+"
+_NUMBERED = r"(?=([:-])(\d{1,7})\1)"
+_PATH_LIKE = r"(?:[A-Za-z]:)?[^\s:]*(?:[/\\]|\.[A-Za-z])[^\s:]*$|(?:Make|Docker|Jenkins|Rake|Gem|Proc)file$"
 _CITED = r"(?<![A-Za-z0-9_.-]){name}(?![A-Za-z0-9_-])"
 # the note that pi puts after a blank line at the end of a part of a file: two lines that are none of the file
-_READ_NOTE = r"(?i)[\[(]?(?:showing lines \d+-\d+ of \d+|\d+ more lines in file)\b.{0,200}offset="
+_READ_NOTE = r"(?i)\n\s*\n[\[(]?(?:showing lines \d+-\d+ of \d+|\d+ more lines in file)\b.{0,200}offset=.*\Z"
 
 
 def grep_file(line: str, known: Container[str] = ()) -> tuple[str, int]:
     """File and line number of a line of search output, ("", 0) for any other; for a context line the longest of the
     known files that it starts with, else the shortest reading."""
-    hit = re.match(_HIT_LINE, line)
-    for near in () if hit else reversed(list(re.finditer(_NEAR_NUMBER, line[:400]))):
-        if line[:near.start()] in known:
-            return line[:near.start()], int(near["line"])
-    hit = hit or re.match(_NEAR_LINE, line)
-    return (hit["path"], int(hit["line"])) if hit and re.match(_PATH_LIKE, hit["path"]) else ("", 0)
+    found = [(line[:mark.start()], int(mark[2]), mark[1]) for mark in re.finditer(_NUMBERED, line[:410])]
+    hits, near = [each for each in found if each[2] == ":"][:1], [each for each in found if each[2] == "-"]
+    readings = [*hits, *(each for each in reversed(near) if each[0] in known), *near[:1]]
+    return next(((path, number) for path, number, _ in readings if re.match(_PATH_LIKE, path)), ("", 0))
 
 
-def _grep_groups(lines: Sequence[str]) -> list[tuple[int, int, tuple[str, ...]]]:
-    """Search output by file, as (start, end, files); [] unless at least 3 lines and 60 % of them are of its form, each
+def _grep_files(lines: Sequence[str]) -> list[str]:
+    """The file of each line of search output; all "" unless at least 3 lines and 60 % of them are of its form, each
     place once: `db.example.com:5432:` again and again is an address. Other lines belong to the file before them."""
-    known = {grep_file(line)[0] for line in lines if re.match(_HIT_LINE, line)} - {""}
+    known = {grep_file(line)[0] for line in lines}
     found = [grep_file(line, known) for line in lines]
-    counted = sum(bool(line.strip()) and line != "--" for line in lines)
-    if counted < 3 or len(set(found) - {("", 0)}) < 0.6 * counted:
-        return []
-    last = ""
-    paths = [last := path or last for path, _ in found]
-    parts = [list(part) for _, part in itertools.groupby(range(len(lines)), key=paths.__getitem__)]
-    return [(part[0], part[-1] + 1, tuple(filter(None, [paths[part[0]]]))) for part in parts]
+    counted, last = sum(bool(line.strip()) and line != "--" for line in lines), ""
+    searched = counted >= 3 and len(set(found) - {("", 0)}) >= 0.6 * counted
+    return [last := path or last for path, _ in found] if searched else [""] * len(lines)
 
 
 def chunk_output(text: str) -> list[Chunk]:
     """The output in pieces of 800 to 4,000 characters, about 120 at most; joined they are the text. Search output is
-    cut between files (small ones together), other output after a blank line where one is near."""
+    cut between files (those of under a quarter of a piece together, up to half of one), other output after a blank
+    line where one is near."""
     lines, wanted = text.split("\n"), -(-len(text) // 120)
-    target = min(max(wanted, 800), max(4000, wanted))
-    sums, groups = [0, *itertools.accumulate(len(line) + 1 for line in lines)], _grep_groups(lines)
-    spans: list[tuple[int, int, tuple[str, ...]]] = []
-    tiny = False  # whether the last span may take in a small group
-    for start, end, files in groups or [(0, len(lines), ())]:
-        small = bool(groups) and 4 * (sums[end] - sums[start]) < target
-        if tiny and small and 2 * (sums[end] - sums[spans[-1][0]]) <= target:
-            spans[-1] = (spans[-1][0], end, tuple(dict.fromkeys(spans[-1][2] + files)))
-        elif sums[end] - sums[start] > (1.5 if groups else 1) * target:
-            spans += [(a, b, files) for a, b in _windows(lines, start, end, target)]
-        else:
-            spans.append((start, end, files))
-        tiny = small
-    return [Chunk(f"chunk_{i}", a, b, "\n".join(lines[a:b]), files) for i, (a, b, files) in enumerate(spans, 1)]
+    sizes, target = [len(line) + 1 for line in lines], min(max(wanted, 800), max(4000, wanted))
+    files, spans = _grep_files(lines), list[tuple[int, int]]()
+    cuts = [i for i in range(len(lines)) if i == 0 or files[i] != files[i - 1]]
+    for start, end in zip(cuts, [*cuts[1:], len(lines)]):
+        size, blank = sum(sizes[start:end]), {i - start for i in range(start, end) if not lines[i].strip()}
+        room = size if files[start] and size <= 1.5 * target else target
+        spans += [(start + a, start + b) for a, b in _packed(sizes[start:end], room, ends=blank)]
+    parts = (sum(sizes[a:b]) for a, b in spans)
+    packs = _packed([size if 4 * size < target else target for size in parts], target // 2 * any(files))
+    joined = [(spans[a][0], spans[b - 1][1]) for a, b in packs]
+    return [Chunk(f"chunk_{n}", a, b, "\n".join(lines[a:b]), tuple(filter(None, dict.fromkeys(files[a:b]))))
+            for n, (a, b) in enumerate(joined, 1)]
 
 
-def _windows(lines: Sequence[str], start: int, end: int, target: int) -> Iterator[tuple[int, int]]:
-    while start < end:
-        size, stop = len(lines[start]) + 1, start + 1
-        while stop < end and size + len(lines[stop]) + 1 <= target:
-            size, stop = size + len(lines[stop]) + 1, stop + 1
-        low = start + max(1, 6 * (stop - start) // 10)
-        blank = (i + 1 for i in range(stop - 1, low - 1, -1) if stop < end and not lines[i].strip())
-        begin, start = start, next(blank, stop)
+def _packed(sizes: Sequence[int], room: int, most: int = 9**9, ends: Container[int] = ()) -> Iterator[tuple[int, int]]:
+    """Consecutive places in packs (start, end): as many as fit in `room`, at least one, at most `most`. A pack that is
+    not the last ends after one of `ends` if there is one in its last 40 %."""
+    sums, start = [0, *itertools.accumulate(sizes)], 0
+    while start < len(sizes):
+        stop = max(start + 1, min(start + most, bisect.bisect_right(sums, sums[start] + room) - 1))
+        last = range(stop, start + max(1, 6 * (stop - start) // 10), -1) if stop < len(sizes) else ()
+        begin, start = start, next((i for i in last if i - 1 in ends), stop)
         yield begin, start
 
 
-def _batches(items: Iterable[Any], cost: Callable[[Any], int], s: SimpleNamespace) -> list[list[Any]]:
+def _batches(items: Sequence[Any], size: Callable[[Any], int], s: SimpleNamespace) -> list[Any]:
     """Consecutive items, as many as one request may hold; one above the limit goes alone."""
-    out: list[list[Any]] = [[]]
-    room = s.max_segment_chars
-    for item in items:
-        if out[-1] and (room < cost(item) or len(out[-1]) >= s.max_chunks_per_segment):
-            out, room = [*out, []], s.max_segment_chars
-        out[-1].append(item)
-        room -= cost(item)
-    return [part for part in out if part]
+    return [items[a:b] for a, b in _packed([*map(size, items)], s.max_segment_chars, s.max_chunks_per_segment)]
 
 
 # What a request says at the end of a run, and in a running one: our words, with the senses that the reference
 # measured. Focus: "a few pieces, led by this one" (of "no single piece would do", `whole` took 0.73). History:
 # "ongoing task … even if the current question is about something else" (the only wording that lifted what earlier
 # work needs over 0.6). Running: "still need to finish" (asking whether it was acted on dropped the files in use).
-_ASK = {
-    "still": "To finish `user_question`, will the agent still need",
-    "gone": " Lines that are out of date, or that the agent has already acted on and moved past, are not needed.",
-    "lead": " (then name the most important one), or nothing any more?",
-    "old": " An item that is marked superseded is out of date and therefore not needed."}
+_ASK = {"still": "To finish `user_question`, will the agent still need",
+        "gone": " Lines that are out of date, or that the agent has already acted on and moved past, are not needed.",
+        "lead": " (then name the most important one), or nothing any more?",
+        "old": " An item that is marked superseded is out of date and therefore not needed."}
 _WORDS = {
     "work": ("An agent has answered `user_question` with `final_answer`.", "An agent still works on `user_question`."),
     "chunks": (" `chunks` is one tool output in pieces. Only kept pieces stay visible; the rest can be fetched.",
                " `chunks` is one of its earlier tool outputs in pieces, `later_tool_calls` what it did afterwards."),
-    "history": (" `earlier_conversation` came before; the work there will probably continue.",
-                " `earlier_conversation` is the conversation before this task."),
+    "history": (" `earlier_conversation` came before; its work may go on.", " `earlier_conversation` came before."),
     "status": ("The call failed; if `final_answer` got past that, details are usually not needed.", "The call failed."),
     "keep_whole": ("Is everything in {it} still needed: would dropping any piece lose evidence for `final_answer`, or"
                    " information for a likely follow-up{ongoing}?", "{still} everything in {it}?{gone}"),
@@ -1340,14 +1304,16 @@ _WORDS = {
     "item": ("Does `{label}` contain anything that `final_answer` relies on or a likely follow-up needs?{old}",
              "{still} the output in `{label}`?{old}"),
     "items": (" `items` are outputs of its tool calls.", " `items` are outputs of its earlier tool calls."),
-    "exchanges": (" `exchanges` are earlier, finished parts of a long session; one that is unrelated to the current"
-                  " work, `user_question`, is replaced by a note, and its details disappear.",) * 2,
+    "exchanges": (" `exchanges` are finished parts of a long session; an unrelated one will lose its details.",) * 2,
     "exchange": ("Is `{label}` still relevant to the current work (`user_question` and what the agent does for it): may"
-                 " the agent need its details, the same files, task, decisions or facts?",) * 2,
-}
+                 " the agent need its details, the same files, task, decisions or facts?",) * 2}
 _NEXT = ("the user's next question would probably draw on", "the user's ongoing task in `earlier_conversation` will"
          " need, even if the current question is about something else")
 _FOCUS = {"whole": "Most of it is needed; many pieces are used.", "none": "Nothing in it is needed."}
+# kind of an item: its name in requests, the setting below which it goes, the reasons to keep it and to leave it out,
+# and what its note says
+_WHOLE = {"small": ("item", "small_keep_threshold", "needed", "not-needed", "no longer needed"),
+          "exchange": ("exchange", "exchange_omit_threshold", "relevant", "unrelated", "unrelated to the current work")}
 
 
 def _words(work: Work, name: str, **fill: str) -> str:
@@ -1359,70 +1325,115 @@ def _noul(text: str, yes: str = "Yes, keep it.", no: str = "No, it is noise.") -
     return {"type": "noul", "instructions": text, "criteria": {"true": yes, "false": no}}
 
 
-def _stated(work: Work, situation: str, tail: bool = False) -> dict[str, Any]:
-    """The first fields of every state; of earlier notes only the end where an output is judged alone."""
-    run, older, most = work.run, "\n\n".join(work.run.notes), 2000
-    cut = "[…]\n" + older[4 - most:] if tail and len(older) > most else clip(older, most)
-    progress = _given({"latest_note": clip(run.answer, most), "earlier_notes": cut})
-    state = {"situation": _words(work, "work") + situation, "earlier_conversation": work.earlier or None,
-             "user_question": clip(run.question, 4000), "agent_progress": work.mid and progress or None,
-             "final_answer": None if work.mid else clip(run.answer, 6000)}
-    return {name: value for name, value in state.items() if value is not None}
+
+
+def _request(work: Work, name: str, shown: Mapping[str, Any], **more: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """State and one question about each of the chunks, items or exchanges that are shown in it by their labels."""
+    run, notes = work.run, work.run.notes
+    notes = notes if len(notes) <= 2000 else "[…]\n" + notes[-1996:]  # of earlier ones the end
+    progress = _given({"latest_note": clip(run.answer, 2000), "earlier_notes": notes})
+    said = {"agent_progress": progress} if work.mid else {"final_answer": clip(run.answer, 6000)}
+    situation = _words(work, "work") + _words(work, name + "s")
+    situation += _words(work, "history") * (name == "chunk" and bool(work.earlier))
+    state = {"situation": situation, "earlier_conversation": work.earlier, "user_question":
+             clip(run.question, 4000), **said, **more, name + "s": shown}
+    state = {key: value for key, value in state.items() if value or key == "final_answer"}  # an empty answer is one
+    return state, {label: _noul(_words(work, name, label=label)) for label in shown}
+
+
+def _superseded(call: Call, run: Run) -> str:
+    """What later turns did to the thing that an output shows: a hint for the classifier, never a decision."""
+    for later in run.calls.values():
+        changed = call.tool == "read" and later.tool in ("edit", "write") and call.path == later.path != ""
+        if later.turn > call.turn >= 0 and (changed or later.key == call.key):
+            did = "file changed after this read" if changed else "same call made again"
+            return f"{did}: {later.label}, {later.turn - call.turn} turn(s) later"
+    return ""
 
 
 def segment_request(work: Work, item: Item, chunks: Sequence[Chunk], part: int = 1, parts: int = 1) -> tuple[Any, Any]:
     """State and questions about one segment of a large output: all in one request, as the state is what costs."""
-    args, it = _as_json(item.call.args), "this part of the output" if parts > 1 else "the output"
-    later = [_label(call) for call in work.run.calls.values() if call.turn > item.call.turn]
+    it = "this part of the output" if parts > 1 else "the output"
+    later = [call.label for call in work.run.calls.values() if call.turn > item.call.turn]
     later[15:-15] = [f"… {len(later) - 30} more …"] if len(later) > 30 else later[15:-15]
-    state = {**_stated(work, _words(work, "chunks") + _words(work, "history") * bool(work.earlier), True), **_given({
-        "agent_notes_during_the_run": "" if work.mid else clip("\n\n".join(work.run.notes), 2000),
-        "later_tool_calls": (later or "none yet") if work.mid else "", "superseded": item.hint * work.mid,
-        "tool": item.call.tool, "tool_status": _words(work, "status") * item.failed,
-        "tool_arguments": args[:600] + "…" * (len(args) > 600),
-        "output_size": f"{item.text.count(chr(10)) + 1} lines" + f", part {part} of {parts}" * (parts > 1),
-        "chunks": {chunk.label: chunk.text for chunk in chunks}})}
-    led = dict.fromkeys(state["chunks"], "A few pieces are needed, and this is the most important one.")
+    during = {"later_tool_calls": later or "none yet", "superseded": _superseded(item.call, work.run)}
+    after = {"agent_notes_during_the_run": clip(work.run.notes, 2000)}
+    state, questions = _request(
+        work, "chunk", {chunk.label: chunk.text for chunk in chunks}, **(during if work.mid else after),
+        tool=item.call.tool, tool_status=_words(work, "status") * item.failed,
+        tool_arguments=_short(_as_json(item.call.args), 601),
+        output_size=f"{item.text.count(chr(10)) + 1} lines" + f", part {part} of {parts}" * (parts > 1))
+    led = dict.fromkeys(questions, "A few pieces are needed, and this is the most important one.")
     whole = _noul(_words(work, "keep_whole", it=it), "All of it has to stay.", "Some pieces are noise.")
     focus = {"type": "choice", "instructions": _words(work, "focus", it=it), "criteria": {**_FOCUS, **led}}
-    return state, {"keep_whole": whole, "focus": focus, **_nouls(work, "chunk", led)}
+    return state, {"keep_whole": whole, "focus": focus, **questions}
+
+
+def _shown(work: Work, item: Item) -> dict[str, Any]:
+    """A small output or an exchange in a state."""
+    return item.state or _given({"tool": item.call.label, "status": "failed" * item.failed,
+                                 "superseded": _superseded(item.call, work.run), "output": clip(item.text, 4000)})
 
 
 def items_request(work: Work, items: Sequence[Item]) -> tuple[Any, Any]:
     """State and questions about several small outputs, or several old exchanges, numbered from 1 in each request."""
     name = _WHOLE[items[0].kind][0]
-    shown = {f"{name}_{number}": item.state or _given({
-        "tool": _label(item.call), "status": "failed" * item.failed, "superseded": item.hint,
-        "output": clip(item.text, 4000)}) for number, item in enumerate(items, 1)}
-    return {**_stated(work, _words(work, name + "s")), name + "s": shown}, _nouls(work, name, shown)
+    return _request(work, name, {f"{name}_{number}": _shown(work, item) for number, item in enumerate(items, 1)})
 
 
-def _nouls(work: Work, name: str, labels: Iterable[str]) -> dict[str, Any]:
-    return {label: _noul(_words(work, name, label=label)) for label in labels}
+def _ask_all(requests: Sequence[Any], ask: Ask, s: SimpleNamespace, clock: Callable[[], float] = time.monotonic,
+             stop: Callable[[], bool] = bool) -> tuple[list[Any], int]:
+    """Answers in the order of the requests (an exception for a failure, None for too late and for no request), and the
+    calls started. One deadline and `concurrency` calls at a time for all of them: what still waits then never starts,
+    and nobody waits for the late (daemon threads: a call that hangs holds no exit)."""
+    deadline, started, answers = clock() + s.timeout_ms / 1000, list[int](), list[Any]([None] * len(requests))
+    todo = [*[None] * s.concurrency, *reversed([each for each in enumerate(requests) if each[1]])]
+
+    def _serve() -> None:
+        for at, (state, questions) in iter(todo.pop, None):  # each thread ends at a None of its own
+            if clock() >= deadline or stop():
+                return
+            started.append(at)
+            try:
+                answer = ask(state, questions, max(deadline - clock(), 0.001))
+                answers[at] = answer if isinstance(answer, Mapping) else ValueError("no answer")
+            except Exception as error:  # whatever the caller's function raises: that item stays
+                answers[at] = error
+
+    threads = [threading.Thread(target=_serve, daemon=True) for _ in todo[s.concurrency:][:s.concurrency]]
+    for thread in threads:
+        thread.start()
+    while threads and clock() < deadline and not stop():
+        threads[0].join(0.05)  # seconds: how often it looks at clock and stop
+        threads = [thread for thread in threads if thread.is_alive()]
+    return [ValueError("stopped") if answer is None and stop() else answer for answer in answers], len(started)
 
 
-def interpret(answers: Any, labels: Sequence[str], s: SimpleNamespace, mid: bool = False) -> Verdict:
-    """The chunks of a segment to keep. Rules in this order, equality counts, any doubt keeps: no answers (None: too
-    late, an exception: failed), an answer that is no probability, an unknown choice; a chunk without a valid answer
-    stays."""
+def interpret(answers: Any, labels: Sequence[str], s: Any, mid: bool = False) -> tuple[frozenset[str] | None, str]:
+    """The chunks of a segment to keep (None: all) and the reason. Rules in this order, equality counts, any doubt
+    keeps: no answers, an answer that is no probability, an unknown choice; a chunk without a valid answer stays."""
     if not isinstance(answers, Mapping):
-        return None, "timeout" if answers is None else "error"
+        return None, _failure(answers)
     whole, focus = _share(answers.get("keep_whole")), answers.get("focus")
     chosen, given = focus if isinstance(focus, (tuple, list)) and len(focus) == 2 else ("", {})
-    odds = {name: _share(given.get(name, 0.0)) for name in (*labels, *_FOCUS)} if isinstance(given, Mapping) else {}
+    names = (*labels, *_FOCUS) if isinstance(given, Mapping) else ()
+    odds: dict[str, Any] = {name: _share(given.get(name, 0.0)) for name in names}
     if whole is None or not isinstance(chosen, str) or chosen not in odds or None in odds.values():
         return None, "no-answer"
-    needed, best = {label: _share(answers.get(label)) for label in labels}, {name: p or 0.0 for name, p in odds.items()}
     bar = s.mid_run_chunk_keep_threshold if mid else s.chunk_keep_threshold
-    keep = frozenset(label for label, p in needed.items() if p is None or p >= bar or label == chosen)
-    rules: tuple[tuple[bool, Verdict], ...] = (
-        (whole >= s.keep_whole_threshold, (None, "whole-needed")),
-        (chosen == "whole" and best["whole"] >= s.focus_whole_threshold, (None, "whole-chosen")),
-        (bool(keep), (keep, "chunks")),
-        (chosen == "whole", (None, "whole-chosen")),
-        (chosen == "none" and best["none"] >= s.none_threshold, (keep, "none-needed")),
-        (True, (frozenset([max(labels, key=lambda label: best[label])]), "chunks")))
-    return next(verdict for holds, verdict in rules if holds)
+    needed = [(label, _share(answers.get(label))) for label in labels]
+    keep = frozenset(label for label, p in needed if p is None or p >= bar or label == chosen)
+    if whole >= s.keep_whole_threshold:
+        return None, "whole-needed"
+    if chosen == "whole" and (odds["whole"] >= s.focus_whole_threshold or not keep):
+        return None, "whole-chosen"
+    if chosen == "none" and odds["none"] >= s.none_threshold and not keep:
+        return keep, "none-needed"
+    return keep or frozenset([max(labels, key=odds.__getitem__)]), "chunks"
+
+
+def _failure(answer: Any) -> str:
+    return answer if isinstance(answer, str) else "timeout" if answer is None else "error"
 
 
 def cited(path: str, answer: str) -> bool:
@@ -1431,192 +1442,126 @@ def cited(path: str, answer: str) -> bool:
     return any(re.search(_CITED.format(name=re.escape(name)), answer) for name in names)
 
 
-def _stub(item: Item, why: str = "no longer needed") -> str:
-    if item.kind == "exchange":
-        told = f'"{_short(" ".join(item.text.split()), 120)}" ({item.state["size"]})'
-        return f"{OMITTED}, unrelated to the current work: {told}.{_ORIGINAL}{_as_json(item.id)}}})"
-    size = format_chars(item.size)
-    return f"{MARK} Omitted {_label(item.call)} ({size} chars): {why}.{_ORIGINAL}{_as_json(item.id)}}})"
+def _note(item: Item, told: str) -> str:
+    return f'{MARK} {told}. Original: recall({{"entryId": {_as_json(item.id)}}})'
+
+
+def _stub(item: Item, why: str) -> str:
+    size = item.state["size"] if item.state else f"{format_chars(item.size)} chars"
+    return _note(item, f"Omitted {item.call.label} ({size}): {why}")
 
 
 def _gap(item: Item, gone: Sequence[Chunk], total: int) -> str:
     """The line for removed chunks: their files, else the lines, of a read as the file numbers them; "" for none."""
-    files = list(dict.fromkeys(name for chunk in gone for name in chunk.files))
-    first, last, offset = gone[0].start, min(gone[-1].end, total), item.call.args.get("offset")
-    read = item.call.tool == "read" and bool(_path(item.call))
+    files, offset = list(dict.fromkeys(name for chunk in gone for name in chunk.files)), item.call.args.get("offset")
+    first, last, read = gone[0].start, min(gone[-1].end, total), item.call.tool == "read" and item.call.path
     base = int(offset) if read and isinstance(offset, (int, float)) and offset >= 1 else 1
-    lines = f"{_path(item.call) if read else 'output'} lines {first + base}–{last + base - 1}"
-    where = ", ".join(files[:5]) + f" and {len(files) - 5} more" * (len(files) > 5) if files else lines
+    where = ", ".join(files[:5]) + f" and {len(files) - 5} more" * (len(files) > 5)
+    where = where or f"{read or 'output'} lines {first + base}–{last + base - 1}"
     return f"[… {last - first} line{'s' * (last - first > 1)} omitted: {where} …]" * (last > first)
 
 
-def _render(item: Item, chunks: Sequence[Chunk], keep: Container[str]) -> str:
+def _render(item: Item, chunks: Sequence[Chunk], kept: Sequence[Chunk]) -> str:
     """The replacement: a header, kept chunks as they are, one line for each run of removed ones."""
-    lines, kept = item.text.split("\n"), [chunk for chunk in chunks if chunk.label in keep]
+    total, stay = item.text.count("\n") + 1, sum(chunk.end - chunk.start for chunk in kept)
     if not kept:
-        return _stub(item, f"{len(lines)} line{'s' * (len(lines) > 1)}, not needed for the answer")
-    note = item.call.tool == "read" and not "".join(lines[-2:-1]).strip() and re.match(_READ_NOTE, lines[-1])
+        return _stub(item, f"{total} line{'s' * (total > 1)}, not needed for the answer")
     sizes = f"{format_chars(sum(len(chunk.text) for chunk in kept))}/{format_chars(item.size)} chars"
-    out = [f"{MARK} Trimmed {_label(item.call)}: kept {sum(chunk.end - chunk.start for chunk in kept)}/{len(lines)}"
-           f" lines ({sizes}), the rest was judged not needed for the answer.{_ORIGINAL}{_as_json(item.id)}}})"]
-    for stays, group in itertools.groupby(chunks, key=lambda chunk: chunk.label in keep):
-        row = list(group)
-        out += [chunk.text for chunk in row] if stays else filter(None, [_gap(item, row, len(lines) - 2 * bool(note))])
+    out = [_note(item, f"Trimmed {item.call.label}: kept {stay}/{total} lines ({sizes}), the rest was judged not needed"
+                       " for the answer")]
+    numbered = total - 2 * bool(item.call.tool == "read" and re.search(_READ_NOTE, item.text[-400:]))
+    for stays, row in itertools.groupby(chunks, key=kept.__contains__):
+        out += [chunk.text for chunk in row] if stays else filter(None, [_gap(item, list(row), numbered)])
     return "\n".join(out)
 
 
+def _done(item: Item, text: str, reason: str, **more: Any) -> Done:
+    """What goes becomes this text, if that is shorter."""
+    return Done(item, text, reason, more) if len(text) < item.size else Done(item, None, "not-worth", more)
+
+
 def _decide(item: Item, asked: Sequence[tuple[Sequence[Chunk], Any]], work: Work) -> Done:
-    """What becomes of a large output; `asked`: its segments with their answers ("oversize": never sent)."""
-    s, chunks = work.s, [chunk for part, _ in asked for chunk in part]
-    verdicts = [(None, answer) if answer == "oversize" else
-                interpret(answer, [chunk.label for chunk in part], s, work.mid) for part, answer in asked]
-    kept = [chunk for (part, _), (labels, _) in zip(asked, verdicts) for chunk in part
-            if labels is None or chunk.label in labels
-            or s.keep_cited_files and any(cited(name, work.run.answer) for name in chunk.files)]
-    text, size = _render(item, chunks, {chunk.label for chunk in kept}), sum(len(chunk.text) + 1 for chunk in kept)
-    more: dict[str, Any] = {"chunks": len(chunks), "keptLines": sum(chunk.end - chunk.start for chunk in kept),
-                            "jev": [dict(answer) if isinstance(answer, Mapping) else None for _, answer in asked]}
-    whole = ",".join(dict.fromkeys(reason for labels, reason in verdicts if labels is None)) or "all-chunks"
-    reason = "none-needed" if not kept and "none-needed" in [reason for _, reason in verdicts] else "chunks"
-    if len(kept) == len(chunks) or size > s.max_keep_ratio * item.size or len(text) >= item.size:
-        return Done(item, None, whole if len(kept) == len(chunks) else "not-worth", more)
-    return Done(item, text, reason, more)
+    """What becomes of a large output; `asked`: its segments with their answers."""
+    verdicts = [(part, *interpret(answer, [chunk.label for chunk in part], work.s, work.mid)) for part, answer in asked]
+    chunks = [chunk for part, _ in asked for chunk in part]
+    kept = [chunk for part, labels, _ in verdicts for chunk in part if labels is None or chunk.label in labels
+            or work.s.keep_cited_files and any(cited(name, work.run.answer) for name in chunk.files)]
+    more = {"chunks": len(chunks), "keptLines": sum(chunk.end - chunk.start for chunk in kept),
+            "jev": [dict(answer) if isinstance(answer, Mapping) else None for _, answer in asked]}
+    if len(kept) == len(chunks):
+        reasons = dict.fromkeys(reason for _, labels, reason in verdicts if labels is None)
+        return Done(item, None, ",".join(reasons) or "all-chunks", more)
+    if sum(len(chunk.text) + 1 for chunk in kept) > work.s.max_keep_ratio * item.size:
+        return Done(item, None, "not-worth", more)
+    return _done(item, _render(item, chunks, kept), "chunks" if kept else "none-needed", **more)
 
 
 def _whole_items(items: Sequence[Item], answers: Any, s: SimpleNamespace) -> Iterator[Done]:
     """What becomes of small outputs or exchanges that shared one request; without an answer they stay."""
-    failed = "timeout" if answers is None else "no-answer" if isinstance(answers, Mapping) else "error"
+    failed = "no-answer" if isinstance(answers, Mapping) else _failure(answers)
     for number, item in enumerate(items, 1):
-        name, bar, *words = _WHOLE[item.kind]
+        name, bar, needed, not_needed, why = _WHOLE[item.kind]
         p = _share(answers.get(f"{name}_{number}")) if failed == "no-answer" else None
-        gone = p is not None and p < getattr(s, bar)
-        yield Done(item, _stub(item) if gone else None, failed if p is None else words[gone], {"jev": [p]})
-
-
-# kind of an item: its name in requests, the setting below which it goes, the reasons to keep it and to leave it out
-_WHOLE = {"small": ("item", "small_keep_threshold", "needed", "not-needed"),
-          "exchange": ("exchange", "exchange_omit_threshold", "relevant", "unrelated")}
-
-
-def _ask_all(requests: Sequence[Any], ask: Ask, s: SimpleNamespace, clock: Callable[[], float] = time.monotonic,
-             stop: Callable[[], bool] = bool) -> tuple[list[Any], int, bool]:
-    """Answers in the order of the requests (an exception for a failure, None for too late, "oversize" for a request
-    that is None), the calls started, and whether time ran out. One deadline and `concurrency` calls at a time for all
-    of them: what still waits then never starts, and nobody waits for the late (daemon threads: a call that hangs
-    holds no exit)."""
-    jobs = [(at, request) for at, request in enumerate(requests) if request]
-    todo, started, done = [*[None] * s.concurrency, *reversed(jobs)], list[int](), queue.SimpleQueue[Any]()
-    deadline, missing = clock() + s.timeout_ms / 1000, len(jobs)
-    answers: list[Any] = [None if request else "oversize" for request in requests]
-
-    def _serve() -> None:
-        for at, (state, questions) in iter(todo.pop, None):  # each thread ends at a None of its own
-            if clock() >= deadline or stop():
-                return
-            started.append(at)
-            try:
-                done.put((at, ask(state, questions, max(deadline - clock(), 0.001))))
-            except Exception as error:  # whatever the caller's function raises: that item stays
-                done.put((at, error))
-
-    for _ in range(min(s.concurrency, missing)):
-        threading.Thread(target=_serve, daemon=True).start()
-    while missing and clock() < deadline and not stop():
-        with contextlib.suppress(queue.Empty):
-            at, answer = done.get(timeout=0.05)  # seconds: how often it looks at clock and stop
-            missing -= 1
-            answers[at] = answer if isinstance(answer, (Mapping, Exception)) else ValueError("no answer")
-    answers = [ValueError("stopped") if answer is None and stop() else answer for answer in answers]
-    return answers, len(started), bool(missing) and not stop()
-
-
-Newer = Tuple[Call, int, bool, FrozenSet[str]]  # a later output: its call, size, whether it failed, its lines
-
-
-def _by_rule(items: Sequence[Item], seen: Sequence[Entry], run: Run, s: SimpleNamespace) -> list[Done]:
-    """Without a classifier: an output whose lines stand in one newer output, or that the same read or command gave
-    again. From the newest back, so that what a note names is itself still there."""
-    out, at_of, known = [], {item.at: item for item in items}, collections.defaultdict[str, List[Newer]](list)
-    for at in range(len(seen) - 1, run.start, -1):
-        entry, text, item = seen[at], flat(seen[at]), at_of.get(at)
-        call, (longest, lines) = run.calls.get(entry.get("call_id", "")), _lines(text)
-        found = next(((other[0], why) for probe in [*longest, _key(item.call)] for other in known.get(probe, ())
-                      for why in [_repeated(item, other, s)] if why), None) if item else None
-        if item and found:
-            stub = _stub(item, f"{found[1]} {_label(found[0])}, {found[0].turn - item.call.turn} turn(s) later")
-            out.append(Done(item, stub, "repeated" if found[1] == _SAME else "superseded", {}))
-        elif entry.get("role") == "tool" and call and text.strip() and not text.startswith(MARK):
-            newer = (call, len(text), bool(entry.get("is_error")), lines)
-            for key in [_key(call), *lines]:
-                known[key].append(newer)
-    return out[::-1]
-
-
-_SAME, _AGAIN = "its lines stand in the newer result of", "there is a newer result of"
-
-
-@functools.lru_cache(maxsize=512)  # outputs: a long session is looked at again at every call
-def _lines(text: str) -> tuple[list[str], FrozenSet[str]]:
-    """The three longest lines, by which to look for the text elsewhere, and all of them."""
-    lines = text.split("\n")
-    return sorted(dict.fromkeys(lines), key=len)[-3:], frozenset(lines)
-
-
-def _repeated(item: Item, newer: Newer, s: SimpleNamespace) -> str:
-    call, size, failed, there = newer
-    if failed and not item.failed or 2 * size < item.size:  # "File unchanged since last read" is no newer result
-        return ""
-    long = size >= s.near_repeat * item.size
-    if long and sum(len(line) + 1 for line in item.text.split("\n") if line in there) > s.near_repeat * item.size:
-        return _SAME
-    again = call.turn > item.call.turn >= 0 and call.tool not in ("edit", "write")
-    return _AGAIN if again and _key(call) == _key(item.call) else ""
-
-
-def _exchanges(raw: Sequence[Entry], seen: Sequence[Entry], start: int, s: SimpleNamespace) -> list[Item]:
-    """Old, finished exchanges that may be left out: not among the newest, touched by nobody else, at least 2,000
-    characters (less is not worth a note). Messages of other roles (system, summary) stay."""
-    prompts, out = [i for i in range(start) if seen[i].get("role") == "user" and not _steers(seen, i)], []
-    for at, end in list(zip(prompts, [*prompts[1:], start]))[:max(0, len(prompts) - s.keep_recent_exchanges)]:
-        own = [i for i in range(at, end) if raw[i].get("role") in ("custom", "user", "assistant", "tool")]
-        touched = any(seen[i] != raw[i] and not flat(seen[i]).startswith(MARK) for i in own)
-        agent, size = [seen[i] for i in own if seen[i].get("role") == "assistant"], sum(_weight(seen[i]) for i in own)
-        if touched or flat(seen[at]).startswith(MARK) or not agent or agent[-1].get("calls") or size < 2000:
-            continue
-        labels = [_label(call) for call in _calls(agent)[0].values()]
-        said = [flat(entry).strip() for entry in agent if flat(entry).strip()]
-        state = {"user_prompt": clip(_said(raw[at]), 600), "final_answer": clip("".join(said[-1:]), 800),
-                 "tool_calls": labels[:20] + [f"… {len(labels) - 20} more"] * (len(labels) > 20),
-                 "size": f"{len(own)} messages, about {size // 4} tokens"}
-        item = Item("exchange", at, raw[at]["id"], Call(-1, "exchange", {}), flat(seen[at]), False, size, "", state,
-                    [raw[i]["id"] for i in own[1:]])
-        out += [item] if len(_stub(item)) < size else []
-    return out
+        if p is not None and p < getattr(s, bar):
+            yield _done(item, _stub(item, why), not_needed, jev=[p])
+        else:
+            yield Done(item, None, failed if p is None else needed, {"jev": [p]})
 
 
 def _judge(items: Sequence[Item], work: Work, ask: Ask, clock: Callable[[], float],
            stop: Callable[[], bool]) -> tuple[list[Done], dict[str, Any]]:
     """All kinds of items in one round of requests: what was decided, and what the asking cost."""
-    s, jobs, large = work.s, [], [item for item in items if item.kind == "large"]
+    s, jobs, large = work.s, list[Any](), [item for item in items if item.kind == "large"]
     for item in large:
         parts = _batches(chunk_output(item.text), lambda chunk: len(chunk.text) + 1, s)
-        jobs += [([item], part, segment_request(work, item, part, number, len(parts))
-                  if sum(len(chunk.text) + 1 for chunk in part) <= s.max_segment_chars + 1 else None)
-                 for number, part in enumerate(parts, 1)]
+        jobs += [([item], part, segment_request(work, item, part, n, len(parts))) for n, part in enumerate(parts, 1)]
     for kind in _WHOLE:
-        groups = _batches((item for item in items if item.kind == kind), _shown_size, s)
-        jobs += [(group, [], items_request(work, group)) for group in groups]
-    answers, started, late = _ask_all([job[2] for job in jobs], ask, s, clock, stop)
-    asked = list(zip(jobs, answers))
-    done = [_decide(item, [(part, answer) for (group, part, _), answer in asked if part and group[0] is item], work)
-            for item in large]
-    done += [it for (group, part, _), answer in asked if not part for it in _whole_items(group, answer, s)]
-    return done, {"requests": started, "timedOut": late, "costUsd": sum(getattr(each, "cost", 0) for each in answers),
-                  "inputTokens": sum(getattr(each, "input_tokens", 0) for each in answers)}
+        group = [item for item in items if item.kind == kind]
+        parts = _batches(group, lambda item: len(_as_json(_shown(work, item))), s)
+        jobs += [(part, (), items_request(work, part)) for part in parts]
+    sent = [sum(len(chunk.text) for chunk in part) <= s.max_segment_chars for _, part, _ in jobs]  # no huge line is
+    answers, started = _ask_all([job[2] if fits else None for job, fits in zip(jobs, sent)], ask, s, clock, stop)
+    asked = [(*job[:2], answer if fits else "oversize") for job, fits, answer in zip(jobs, sent, answers)]
+    done = [_decide(item, [each[1:] for each in asked if each[1] and each[0][0] is item], work) for item in large]
+    done += [it for group, part, answer in asked if not part for it in _whole_items(group, answer, s)]
+    cost, tokens = (sum(getattr(answer, name, 0) for answer in answers) for name in ("cost", "input_tokens"))
+    late = any(answer is None for _, _, answer in asked)
+    return done, {"requests": started, "inputTokens": tokens, "costUsd": cost, "timedOut": late}
 
 
-def _shown_size(item: Item) -> int:
-    return 200 + (len(_as_json(item.state)) if item.state else min(item.size, 4000))
+def _by_rule(outputs: Sequence[Item], due: Iterable[Item]) -> list[Done]:
+    """Without a classifier: an output of `due` whose lines stand in one newer output, or that the same read or command
+    gave again. From the newest back, so that what a note names is itself still there."""
+    out, ids, known = [], {item.id for item in due}, collections.defaultdict[str, List[Any]](list)  # by lines and keys
+    for item in reversed(outputs):
+        lines = dict.fromkeys(item.text.split("\n"))
+        probes = (*sorted(lines, key=len)[-3:], item.call.key) if item.id in ids else ()
+        found = ((why, newer) for probe in probes for newer, there in known.get(probe, ())
+                 for why in [_repeated(item, newer, there)] if why)
+        why, newer = next(found, ("", item))
+        if why:
+            told = f"{_RULES[why]} {newer.call.label}, {newer.call.turn - item.call.turn} turn(s) later"
+            out.append(_done(item, _stub(item, told), why))
+        elif item.text.strip() and item.call.turn >= 0 and not item.text.startswith(MARK):
+            for key in (item.call.key, *lines):
+                known[key].append((item, lines))
+    return out[::-1]
+
+
+_RULES = {"repeated": "its lines stand in the newer result of", "superseded": "there is a newer result of"}
+
+
+
+
+def _repeated(item: Item, newer: Item, there: Container[str]) -> str:
+    """By which of _RULES a newer output with the lines `there` makes an older one needless, "" for none."""
+    if newer.failed and not item.failed or 2 * newer.size < item.size:  # "unchanged since last read" is no result
+        return ""
+    least = NEAR_REPEAT * item.size
+    if newer.size >= least and sum(len(line) + 1 for line in item.text.split("\n") if line in there) > least:
+        return "repeated"
+    again = newer.call.turn > item.call.turn >= 0 and item.call.tool not in ("edit", "write")
+    return "superseded" * (again and newer.call.key == item.call.key)
 
 
 def break_even_factor(write: float, read: float, share: float = REMOVAL_SHARE) -> float:
@@ -1631,69 +1576,65 @@ def pays_off(pending: float, turns: int, rewrite: float, factor: float) -> bool:
     return pending * max(1, turns) >= factor * rewrite
 
 
-def _anew(items: Sequence[Item], saved: float, costs: Costs) -> float:
-    """Characters to be read anew: from the earliest edited entry on, without those that go."""
-    first = 0 if costs.whole else min((item.at for item in items), default=0)
-    return max(0.0, sum(costs.sizes[first:]) - saved) if items else 0.0
 
 
-def _pays(pending: float, rewrite: float, costs: Costs, share: float = 1.0) -> bool:
-    return costs.cold or pays_off(pending, costs.turns, rewrite, break_even_factor(costs.write, costs.read, share))
+def _anew(done: Sequence[Done], costs: Costs) -> float:
+    """Characters to be read anew: from the earliest edited entry on, without those that go. Codex reads all anew."""
+    places = [it.item.at for it in done if it.text is not None]
+    first = 0 if places and costs.prices == "openai-codex" else min(places, default=len(costs.sizes))
+    return max(0.0, sum(costs.sizes[first:]) - _saved(done))
 
 
 def _saved(done: Iterable[Done]) -> int:
     return sum(it.item.size - len(it.text) for it in done if it.text is not None)
 
 
-def _deferred(done: Sequence[Done], kinds: Container[str], least: int, costs: Costs) -> list[Done]:
-    """Edits of these kinds wait, from the earliest place on, until the others of them save `least` characters and pay
-    for what they make the cache read anew beside the rest of the edits."""
-    edits = sorted((it for it in done if it.text is not None), key=lambda it: it.item.at)
-    early, rest = [it for it in edits if it.item.kind in kinds], [it for it in edits if it.item.kind not in kinds]
-    alone = _anew([it.item for it in rest], _saved(rest), costs)
-    while early:
-        more = _anew([it.item for it in [*early, *rest]], _saved([*early, *rest]), costs) - alone
-        if costs.cold or more <= 0 or _saved(early) >= least and _pays(_saved(early), more, costs):
-            break
-        early.pop(0)
-    return [it if it in early or it.item.kind not in kinds or it.text is None
-            else it._replace(text=None, reason="deferred") for it in done]
-
-
-def _due(items: Sequence[Item], olds: Sequence[Item], costs: Costs, s: SimpleNamespace) -> list[Item]:
-    """What a checkpoint judges: everything, else all but exchanges, if that is enough and pays; else nothing."""
-    for due in ([*items, *olds], list(items)):
-        pending = sum(item.size for item in due)
-        pays = _pays(pending, _anew(due, REMOVAL_SHARE * pending, costs), costs, REMOVAL_SHARE)
-        if due and pending >= s.mid_run_batch_chars and (pays or not s.mid_run_break_even):
-            return due
+def _worth(groups: Iterable[Sequence[Done]], least: float, costs: Costs, beside: Sequence[Done] = (),
+           share: float = 1.0) -> Sequence[Done]:
+    """The first of these groups of edits that saves `least` characters and pays for what it makes the cache read anew
+    beside other edits; [] for none. `share`: of what is in them only so much will go."""
+    factor = break_even_factor(*PRICES[costs.prices], share)
+    for group in groups:
+        more = _anew([*group, *beside], costs) - _anew(beside, costs) + (1 - share) * _saved(group)
+        pays = costs.cold or pays_off(_saved(group), costs.turns, more, factor)
+        if more <= 0 or _saved(group) >= least and pays:
+            return group
     return []
 
 
-def _memo(records: Iterable[Mapping[str, Any]], run_id: str) -> set[str]:
+def _deferred(done: Sequence[Done], kinds: Container[str], least: int, costs: Costs) -> list[Done]:
+    """Edits of these kinds wait, from the earliest place on, until the others of them are worth it."""
+    edits = sorted((it for it in done if it.item.kind in kinds and it.text is not None), key=lambda it: it.item.at)
+    rest = [it for it in done if it.item.kind not in kinds]
+    now = _worth((edits[i:] for i in range(len(edits))), 0 if costs.cold else least, costs, rest)
+    return [it._replace(text=None, reason="deferred") if it in edits and it not in now else it for it in done]
+
+
+
+
+def _memo(records: Iterable[Entry], run_id: str) -> set[str]:
     """Entries that records already answer for, so that they are not asked again: outputs at a checkpoint, exchanges in
     this run; not what failed or was deferred."""
-    return {row["entryId"] for record in records if record.get("v") == 1 for row in record["results"]
-            if (record.get("run") == run_id if row.get("kind") == "exchange" else record.get("phase") == "mid-run")
-            and not any(word in row["reason"] for word in ("timeout", "error", "aborted", "deferred"))}
+    asked = [row for record in records if record.get("v") == 1 for row in record["results"]
+             if (record.get("run") == run_id if row["kind"] == "exchange" else record.get("phase") == "mid-run")]
+    return {row["entryId"] for row in asked if not re.search(r"timeout|error|aborted|deferred", row["reason"])}
 
 
-def _record(done: Sequence[Done], head: Mapping[str, Any]) -> tuple[Edits, dict[str, Any]]:
+def _record(done: Sequence[Done], head: Entry) -> tuple[Edits, dict[str, Any]]:
     """Edits in the order of the decisions (an exchange: a note at its prompt, its other entries go) and the record."""
-    edits, results = [], []
-    for it in done:
-        item, size, gone = it.item, it.item.size if it.text is None else len(it.text), it.text is not None
-        edits += [{"type": "context_edit", "targetId": name, "replacement": None if i else it.text}
-                  for i, name in enumerate([item.id, *item.rest] if gone else ())]
-        outcome = "kept" if not gone else "distilled" if it.more.get("keptLines") else "removed"
-        results.append({"kind": item.kind, "entryId": item.id, "tool": item.call.tool, "label": _label(item.call),
-                        "outcome": outcome, "reason": it.reason, "beforeChars": item.size, "afterChars": size,
-                        "totalLines": item.text.count("\n") + 1, **it.more, **_given({"omitted": item.rest * gone})})
+    edits = [{"type": "context_edit", "targetId": id, "replacement": None if i else it.text}
+             for it in done if it.text is not None for i, id in enumerate([it.item.id, *it.item.rest])]
+    results = [{
+        "kind": item.kind, "entryId": item.id, "tool": item.call.tool, "label": item.call.label, "reason": reason,
+        "outcome": "kept" if text is None else "distilled" if more.get("keptLines") else "removed",
+        "beforeChars": item.size, "afterChars": item.size if text is None else len(text), "totalLines":
+        item.text.count("\n") + 1, **more, **_given({"omitted": item.rest * (text is not None)})}
+        for item, text, reason, more in done]
     return edits, {"v": 1, **head, "savedChars": _saved(done), "results": results} if edits or head["requests"] else {}
 
 
-def distil(entries: Sequence[Entry], ask: Optional[Ask] = None, *, edits: Sequence[Mapping[str, Any]] = (),
-           records: Sequence[Mapping[str, Any]] = (), cold: bool = False, clock: Callable[[], float] = time.monotonic,
+def distil(entries: Sequence[Entry], ask: Optional[Ask] = None, *, edits: Sequence[Entry] = (),
+           records: Sequence[Entry] = (), cold: bool = False, clock: Callable[[], float] = time.monotonic,
            stop: Callable[[], bool] = bool, mid: bool = False, **settings: Any) -> tuple[Edits, dict[str, Any]]:
     """Edits and one record for the run that has just ended; call it only when the run completed.
 
@@ -1704,32 +1645,36 @@ def distil(entries: Sequence[Entry], ask: Optional[Ask] = None, *, edits: Sequen
     Nothing to do: ([], {}). Whatever `ask` does, nothing is raised: a failed, late or doubtful answer keeps the text.
     """
     s, began, seen = settings_of(GUARD_SETTINGS, settings), clock(), _project(entries, edits)
-    run, turns = find_run(seen), _calls(seen)[1]
+    run = find_run(seen)
     if run is None or mid and not s.mid_run:
         return [], {}
-    costs = Costs([_weight(entry) for entry in seen], run.turns if mid else turns, *PRICES[s.prices],
-                  s.prices == "openai-codex", cold)
-    run_id, work = entries[run.start]["id"], Work(mid, run, _earlier(seen[:run.start], s.history_exchanges), s)
-    run = run if ask else Run(-1, "", "", [], *_calls(seen))  # a rule needs no question: all runs as one
-    memo, youngest = _memo(records, run_id), run.turns - s.mid_run_min_age_turns
-    items = [item for item in _outputs(entries, seen, run, s) if not mid or item.id not in memo
-             and 0 <= item.call.turn < youngest and "recall" not in item.call.tool]
-    if ask is None:
-        done, asked = _by_rule(items, seen, run, s), {"requests": 0, "inputTokens": 0, "costUsd": 0, "timedOut": False}
-        # they have to pay within an eighth of the turns so far: of recorded sessions, most ended too soon after a run
-        # for the even estimate, and for a half
-        hasty = costs._replace(turns=costs.turns // 8)
-        done = _deferred(done, ("large", "small") * s.rule_break_even, 0, hasty)
-    else:
+    id, work = entries[run.start]["id"], Work(mid, run, _earlier(seen[:run.start], s.history_exchanges), s)
+    # a rule needs no question: it takes all runs as one
+    memo, outputs = _memo(records, id), [*_outputs(entries, seen, run if ask else run._replace(start=0), s)]
+    items = [item for item in outputs if item.kind and (
+        not mid or item.id not in memo and "recall" not in item.call.tool
+        and 0 <= item.call.turn < run.turns - s.mid_run_min_age_turns)]
+    # edits by rule have to pay within an eighth of the turns so far: of recorded sessions, most ended too soon after a
+    # run for the even estimate, and for a half
+    turns = (_calls(seen[run.start:])[1] if mid else run.turns) // (1 if ask else 8)
+    costs = Costs([_weight(entry) for entry in seen], turns, s.prices, cold)
+    if ask:
         olds = [item for item in _exchanges(entries, seen, run.start, s) if item.id not in memo and s.prune_exchanges]
-        large = sum(item.size for item in items if item.kind == "large") >= s.min_run_chars
-        due = _due(items, olds, costs, s) if mid else [item for item in items if large or item.kind == "small"] + olds
-        done, asked = _judge(due, work, ask, clock, stop)
-        gated = ("exchange",) * (s.exchange_break_even and not mid)
-        done = _deferred(done, gated, s.exchange_min_saving_chars, costs)
-    anew = int(_anew([it.item for it in done if it.text is not None], _saved(done), costs))
-    return _record(done, {"phase": "mid-run" if mid else "run-end", "run": run_id, "model": s.model, **asked,
-                          "rewriteChars": anew, "ms": int(1000 * (clock() - began)), **_given({"ignored": s.ignored})})
+        if mid:
+            groups = [[Done(item, "", "", {}) for item in group] for group in ([*items, *olds], items)]
+            prices = costs if s.mid_run_break_even else costs._replace(cold=True)
+            items = [it.item for it in _worth(groups, s.mid_run_batch_chars, prices, share=REMOVAL_SHARE)]
+        else:
+            large = sum(item.size for item in items if item.kind == "large") >= s.min_run_chars
+            items = [item for item in items if large or item.kind == "small"] + olds
+        done, asked = _judge(items, work, ask, clock, stop)
+        if s.exchange_break_even and not mid:
+            done = _deferred(done, ("exchange",), s.exchange_min_saving_chars, costs)
+    else:
+        asked = {"requests": 0, "inputTokens": 0, "costUsd": 0, "timedOut": False}
+        done = _deferred(_by_rule(outputs, items), ("large", "small"), 0, costs)
+    return _record(done, {"phase": "mid-run" if mid else "run-end", "run": id, "model": s.model, **asked, "ignored":
+                          s.ignored, "rewriteChars": int(_anew(done, costs)), "ms": int(1000 * (clock() - began))})
 
 
 def checkpoint(entries: Sequence[Entry], ask: Optional[Ask] = None, **more: Any) -> tuple[Edits, dict[str, Any]]:
@@ -1738,8 +1683,7 @@ def checkpoint(entries: Sequence[Entry], ask: Optional[Ask] = None, **more: Any)
     return distil(entries, ask, **{**more, "mid": True})
 
 
-def statistics(entries: Sequence[Entry], edits: Sequence[Mapping[str, Any]],
-               records: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+def statistics(entries: Sequence[Entry], edits: Edits, records: Sequence[Entry]) -> dict[str, int]:
     """Characters and entries that our edits keep out of the projection now, and sums over all records."""
     ours = {name for record in records for row in record["results"] for name in row.get("omitted", ())}
     saved = [_weight(raw) - _weight(now) for raw, now in zip(entries, _project(entries, edits))
@@ -1757,22 +1701,19 @@ def recall_entry(entries: Sequence[Entry], entry_id: str, pattern: str = "", off
     if at < 0:
         raise ValueError(f"jevlens: recall: no result or prompt {entry_id}; use an id from a note that begins {MARK}")
     text = flat(entries[at]) if entries[at].get("role") == "tool" else _transcript(entries, at)
-    numbered = [(f"{number}: " if pattern else "") + line for number, line in enumerate(text.split("\n"), 1)
-                if pattern in line]
-    lines, first = [_short(line, 49_999) for line in numbered], max(0, offset - 1)
-    if first >= len(lines):
-        return f"{len(lines)} lines; offset {offset} is past the end"
-    sums = itertools.accumulate(len(line) + 1 for line in lines[first:])
-    last = first + sum(size <= 50_000 for size in itertools.islice(sums, max(1, min(limit, 2000))))
+    lines = [_short(f"{number}: " * bool(pattern) + line, 49_999) for number, line in enumerate(text.split("\n"), 1)
+             if pattern in line]
+    packs = _packed([len(line) + 1 for line in lines[max(0, offset - 1):]], 50_000, max(1, min(limit, 2000)))
+    count = next((end for _, end in packs), 0)
+    first, last = max(0, offset - 1), max(0, offset - 1) + count
     more = f"\n\n[lines up to {last} of {len(lines)}; go on with offset={last + 1}]" * (last < len(lines))
-    return "\n".join(lines[first:last]) + more
+    return "\n".join(lines[first:last]) + more if count else f"{len(lines)} lines; offset {offset} is past the end"
 
 
 def _transcript(entries: Sequence[Entry], at: int) -> str:
     """An exchange: all up to the next prompt."""
-    ends = (i for i in range(at + 1, len(entries)) if entries[i].get("role") == "user" and not _steers(entries, i))
     out = []
-    for entry in entries[at:next(ends, None)]:
+    for entry in entries[at:next((i for i in _prompts(entries) if i > at), None)]:
         calls = [f"[tool call] {_tool(call)} {_as_json(call.get('args'))}" for call in entry.get("calls") or ()]
         title = f"tool result ({_tool(entry)})" if entry["role"] == "tool" else entry["role"]
         out.append("\n".join([f"## {title}", *filter(str.strip, [flat(entry)]), *calls]))
@@ -1785,29 +1726,28 @@ def _transcript(entries: Sequence[Entry], at: int) -> str:
 # What is decided waits until the mode says that it may be applied, and is then applied in the same bytes for ever.
 # The seeds measured rolling mode at -19 % tokens and +17 % cost: it makes room, it does not save money.
 
-LEDGER_SETTINGS: dict[str, tuple[Any, float, float]] = {  # name: (default, lowest, highest)
-    "forget_below": (0.25, 0, 1), "trim_below": (0.5, 0, 1), "trim_above": (0.6, 0, 1),  # probabilities, see `bucket`
-    # characters from which a result is judged (150 tokens); lines that a trim keeps at each end
-    "min_chars": (600, 0, 10_000_000), "trim_head": (15, 0, 10_000), "trim_tail": (15, 0, 10_000),
-    # budget mode: tokens that wait, and their share of what they make the cache take in anew
-    "budget_min_tokens": (1000, 0, 10_000_000), "budget_fraction": (0.5, 0, 1000),
-    # seconds without a call after which the cache is cold; milliseconds for the questions of one `decide`
-    "cache_ttl": (300.0, 0, 1e9), "timeout_ms": (2500, 1, 600_000), "concurrency": (6, 1, 32),
-}
-_LEDGER_WORDS = {
-    "needed": ("Will the agent still need the output of `item` word for word in its next steps?",
-               "It still works on it, will edit, quote or compare it, has not acted on it, or needs its details again.",
+LEDGER_SETTINGS: dict[str, Any] = {
+    # those of GUARD_SETTINGS that say which outputs it judges, from 150 tokens on; probabilities, see `bucket`; lines
+    # that a trim keeps at each end; budget mode: tokens that wait, and their share of what they make the cache take in
+    # anew; seconds without a call after which the cache is cold; milliseconds for the questions of one `decide`
+    **GUARD_SETTINGS, "small_result_min_chars": (600, 0, 10_000_000), "forget_below": 0.25, "trim_below": 0.5,
+    "trim_above": 0.6, "trim_head": (15, 0, 10_000), "trim_tail": (15, 0, 10_000), "cache_ttl": (300.0, 0, 1e9),
+    "budget_min_tokens": (1000, 0, 10_000_000), "budget_fraction": (0.5, 0, 1000), "timeout_ms": (2500, 1, 600_000)}
+_LEDGER_WORDS = {  # the question, what yes and what no stands for
+    "needed": ("Will the agent still need the output of `item` word for word in its next steps?", "It works on it, will"
+               " edit, quote or compare it, has not acted on it, or needs its details again.",
                "It has acted on it or moved on, it led nowhere, or it is cheap to get again."),
     "outcome_only": ("Is only the outcome in the output of `item` useful, so that its middle could go?",
-                     "Status, last lines, an error or a count is all that matters.", "Lines of the middle matter too."),
-}
+                     "Status, last lines, an error or a count is all that matters.", "Lines of the middle matter too.")}
+_PRUNED = "[jev-lens pruned:"  # the seeds' prefix
 
 
 def bucket(needed: Any, outcome_only: Any, s: Any) -> str:
     """forget, trim or keep; what is no probability keeps."""
     need, outcome = _share(needed), _share(outcome_only) or 0.0
-    less = need is not None and need < s.trim_below and outcome > s.trim_above
-    return "forget" if need is not None and need < s.forget_below else "trim" if less else "keep"
+    if need is None or need >= s.trim_below:
+        return "keep"
+    return "forget" if need < s.forget_below else "trim" if outcome > s.trim_above else "keep"
 
 
 class Ledger:
@@ -1830,62 +1770,43 @@ class Ledger:
 
     def decide(self, entries: Sequence[Entry]) -> int:
         """Judge the results that a message of the agent follows and that are not decided yet; how many were."""
-        s, given = self.settings, list[Any]()
+        s, run = self.settings, Run(0, "", "", "", *_calls(entries))
+        outputs = [*_outputs(entries, entries, run, s)] if self.mode != "off" else []
         last = max((at for at, entry in enumerate(entries) if entry.get("role") == "assistant"), default=0)
-        due = [at for at in range(last) if _bare(entries[at]) and entries[at]["id"] not in self.decisions
-               and len(flat(entries[at])) >= s.min_chars] if self.mode != "off" else []
-        calls = {call.get("id"): call for entry in entries for call in entry.get("calls") or ()}
+        due = [item for item in outputs if item.kind and item.at < last and item.id not in self.decisions]
+        answers: Iterable[Any] = itertools.repeat({"needed": 0.0})
         if self.ask:
-            questions = {name: _noul(*words) for name, words in _LEDGER_WORDS.items()}
-            requests = [(_ledger_state(entries, at, calls), questions) for at in due]
-            given = _ask_all(requests, self.ask, s)[0]
-        elif due:
-            rules = settings_of(GUARD_SETTINGS, {"small_result_min_chars": s.min_chars})
-            run = Run(-1, "", "", [], *_calls(entries))
-            items = [item for item in _outputs(entries, entries, run, rules) if item.at in due]
-            due = [it.item.at for it in _by_rule(items, entries, run, rules)]
-            given = [{"needed": 0.0}] * len(due)
-        for at, answer in zip(due, given):
-            self._add(entries[at], calls, answer if isinstance(answer, Mapping) else {})
+            answers = _ask_all([_ledger_request(entries, item) for item in due], self.ask, s)[0]
+        else:
+            due = [it.item for it in _by_rule(outputs, due)]
+        self.decisions.update((item.id, _decision(item, answer, s)) for item, answer in zip(due, answers))
         return len(due)
-
-    def _add(self, entry: Entry, calls: Mapping[str, Any], answer: Mapping[str, Any]) -> None:
-        text, s, call = flat(entry), self.settings, calls.get(entry.get("call_id", ""), entry)
-        p, lines = [_share(answer.get(name)) for name in _LEDGER_WORDS], text.split("\n")
-        what, gone = bucket(p[0], p[1], s), len(lines) - s.trim_head - s.trim_tail
-        what = "keep" if what == "trim" and gone <= 2 else what
-        told = f"{_label(Call(0, _tool(call), call.get('args') or {}))}, {len(lines)} lines, {len(text)} chars"
-        ends = [*lines[:s.trim_head], f"{_PRUNED} {gone} lines]", *lines[len(lines) - s.trim_tail:]]
-        new = {"forget": f"{_PRUNED} {told}. Call the tool again if it is needed.]", "trim": "\n".join(ends)}.get(what)
-        self.decisions[entry["id"]] = {
-            "id": entry["id"], "toolName": _tool(call), "bucket": what, "p": dict(zip(("needed", "outcomeOnly"), p)),
-            "text": new, "tokensBefore": -(-len(text) // 4), "status": "pending", "appliedAtCall": None,
-            "appliedReason": None}
 
     def apply(self, entries: Sequence[Entry], idle: float = 0.0) -> list[Entry]:
         """The entries for the next call; `idle`: seconds since the last. What waits is applied if the mode says so,
         what was applied once is applied in the same bytes."""
         self.calls, s = self.calls + 1, self.settings
-        bare = {entry["id"]: at for at, entry in enumerate(entries) if _bare(entry) and self.mode != "off"}
-        ready = [row for row in self._waiting() if row["id"] in bare]
-        saved = sum(len(flat(entries[bare[row["id"]]])) - len(row["text"]) for row in ready)
-        tail = sum(map(_weight, entries[min((bare[row["id"]] for row in ready), default=len(entries)):]))
+        at = {entry["id"]: i for i, entry in enumerate(entries) if entry.get("role") == "tool" and not _others(entry)}
+        ready = [row for row in self._rows("pending") if row["id"] in at]
+        saved = sum(4 * row["tokensBefore"] - len(row["text"]) for row in ready)
+        tail = sum(map(_weight, entries[min((at[row["id"]] for row in ready), default=len(entries)):]))
         enough = saved >= 4 * s.budget_min_tokens and saved >= s.budget_fraction * tail
-        reason = "cold" if idle > s.cache_ttl else {"rolling": "rolling", "budget": "budget" * enough}.get(self.mode)
-        self._settle(ready, reason or "")
-        rows = [row for row in self.decisions.values() if row["status"] == "applied" and row["id"] in bare]
-        return apply_edits(entries, [{"targetId": row["id"], "replacement": row["text"]} for row in rows])
+        if idle > s.cache_ttl or self.mode == "rolling" or self.mode == "budget" and enough:
+            self._settle(ready, "cold" if idle > s.cache_ttl else self.mode)
+        new = [{"targetId": row["id"], "replacement": row["text"]} for row in self._rows("applied") if row["id"] in at]
+        return apply_edits(entries, new)
 
-    def _waiting(self) -> list[dict[str, Any]]:
-        return [row for row in self.decisions.values() if row["status"] == "pending" and row["text"] is not None]
+    def _rows(self, status: str) -> list[dict[str, Any]]:
+        rows = self.decisions.values() if self.mode != "off" else ()
+        return [row for row in rows if row["status"] == status and row["text"]]
 
     def _settle(self, rows: Iterable[dict[str, Any]], reason: str) -> None:
-        for row in rows if reason and self.mode != "off" else ():
+        for row in rows:
             row.update(status="applied", appliedAtCall=self.calls, appliedReason=reason)
 
     def compacted(self) -> None:
         """The host is about to compact: the cache goes anyway, so what waits is applied. `off` applies nothing."""
-        self._settle(self._waiting(), "compaction")
+        self._settle(self._rows("pending"), "compaction")
 
     def to_json(self) -> str:
         """All decisions, as text."""
@@ -1895,32 +1816,35 @@ class Ledger:
         """Take back what `to_json` wrote; what is applied here stays so. Another text: ValueError. Returns itself."""
         try:
             data = json.loads(text)
-            rows = {row["id"]: row for row in data["decisions"]}
-            if any(not isinstance(row["text"], str) and row["status"] != "pending" for row in rows.values()):
-                raise ValueError("applied without a text")
+            rows = {row["id"]: row for row in data["decisions"] if row["text"] or row["status"] == "pending"}
             self.calls = max(self.calls, int(data["calls"]))
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"jevlens: ledger: not a stored ledger: {error!r}") from error
-        frozen = {name: row for name, row in self.decisions.items() if row["status"] == "applied"}
-        self.decisions.update({**rows, **frozen})
+        rows.update((id, row) for id, row in self.decisions.items() if id not in rows or row["status"] == "applied")
+        self.decisions = rows
         return self
 
 
-_PRUNED = "[jev-lens pruned:"  # the seeds' prefix
+def _decision(item: Item, answer: Any, s: SimpleNamespace) -> dict[str, Any]:
+    """What an answer makes of a result; it waits."""
+    needed, outcome = (_share(answer.get(name)) if isinstance(answer, Mapping) else None for name in _LEDGER_WORDS)
+    lines, what = item.text.split("\n"), bucket(needed, outcome, s)
+    told, gone = f"{item.call.label}, {len(lines)} lines, {item.size} chars", len(lines) - s.trim_head - s.trim_tail
+    ends = [*lines[:s.trim_head], f"{_PRUNED} {gone} lines]", *lines[len(lines) - s.trim_tail:]]
+    texts = {"forget": f"{_PRUNED} {told}. Call the tool again if it is needed.]", "trim": "\n".join(ends) * (gone > 2)}
+    text = texts.get(what)
+    return {"id": item.id, "toolName": item.call.tool, "bucket": what if text else "keep", "text": text or None,
+            "p": {"needed": needed, "outcomeOnly": outcome}, "tokensBefore": -(-item.size // 4), "status": "pending",
+            "appliedAtCall": None, "appliedReason": None}
 
 
-def _bare(entry: Entry) -> bool:
-    return entry.get("role") == "tool" and not _others(entry)
-
-
-def _ledger_state(entries: Sequence[Entry], at: int, calls: Mapping[str, Any]) -> dict[str, Any]:
+def _ledger_request(entries: Sequence[Entry], item: Item) -> tuple[Any, Any]:
     """What the judge sees: the task, the ends of one result, and what the agent did next."""
-    entry, text, call = entries[at], flat(entries[at]), calls.get(entries[at].get("call_id", ""), entries[at])
     task = next((flat(each) for each in entries if each.get("role") == "user"), "")
-    after = next(each for each in entries[at:] if each.get("role") == "assistant")
+    after = next(each for each in entries[item.at:] if each.get("role") == "assistant")
     then = [{"name": _tool(each), "args": _as_json(each.get("args"))[:150]} for each in (after.get("calls") or [])[:8]]
-    item = {"tool": _tool(call), "args": _as_json(call.get("args"))[:300], "is_error": bool(entry.get("is_error")),
-            "total_chars": len(text), "output_head": text[:2500], "output_tail": text[-800:] * (len(text) > 2500)}
-    return {"task": task if len(task) <= 1000 else task[:600] + "\n[…]\n" + task[-400:],
-            "item": {name: value for name, value in item.items() if value != ""},
-            "after": {"assistant_text": flat(after)[:800], "next_tool_calls": then}}
+    shown = {"tool": item.call.tool, "args": _as_json(item.call.args)[:300], "is_error": item.failed, "output_tail":
+             item.text[-800:] * (item.size > 2500), "total_chars": item.size, "output_head": item.text[:2500]}
+    state = {"task": task if len(task) <= 1000 else task[:600] + "\n[…]\n" + task[-400:], "item": _given(shown),
+             "after": {"assistant_text": flat(after)[:800], "next_tool_calls": then}}
+    return state, {name: _noul(*words) for name, words in _LEDGER_WORDS.items()}

@@ -6358,29 +6358,29 @@ ANY = {"path": "a"}
 CALL = tells("", ("c1", "read", ANY))
 RUNS = {  # parts of a talk -> index of the prompt, question, answer, notes
     "nobody spoke": ([tells("hi")], None),
-    "a prompt and an answer": ([asks(" one "), tells("a"), tells(" b ")], (0, " one ", "b", ["a"])),
-    "a prompt without text": ([asks([{"type": "image"}]), tells("a")], (0, "[the user sent only an image]", "a", [])),
+    "a prompt and an answer": ([asks(" one "), tells("a"), tells(" b ")], (0, " one ", "b", "a")),
+    "a prompt without text": ([asks([{"type": "image"}]), tells("a")], (0, "[the user sent only an image]", "a", "")),
     "a message after a result belongs to the run": (
         [asks("one"), CALL, gives("c1", "x"), asks(" two "), tells("a")],
-        (0, "one\n\n[The user added during the run] two", "a", []),
+        (0, "one\n\n[The user added during the run] two", "a", ""),
     ),
     "a message after a notice after a result, too": (
         [asks("one"), CALL, gives("c1", "x"), {"role": "custom", "content": "note"}, asks("two")],
-        (0, "one\n\n[The user added during the run] two", "", []),
+        (0, "one\n\n[The user added during the run] two", "", ""),
     ),
     "a message while a call runs": (
         [asks("one"), CALL, asks("two")],
-        (0, "one\n\n[The user added during the run] two", "", []),
+        (0, "one\n\n[The user added during the run] two", "", ""),
     ),
     "a message after an aborted call is a prompt": (
         [asks("one"), tells("", ("c1", "read", ANY), stop_reason="aborted"), asks("two")],
-        (2, "two", "", []),
+        (2, "two", "", ""),
     ),
     "a message after a plain answer is a prompt": (
         [asks("one"), tells("a"), asks("two"), tells("b")],
-        (2, "two", "b", []),
+        (2, "two", "b", ""),
     ),
-    "a message after a summary is a prompt": ([{"role": "summary", "content": "s"}, asks("two")], (1, "two", "", [])),
+    "a message after a summary is a prompt": ([{"role": "summary", "content": "s"}, asks("two")], (1, "two", "", "")),
 }
 
 
@@ -6404,10 +6404,15 @@ def test_calls_are_known_by_id_and_turn_whatever_the_order_of_their_results():
     ]
 
 
+def call_of(tool: str, args: dict[str, Any], turn: int = 0) -> Any:
+    return history._call({"tool": tool, "args": args}, turn)
+
+
 LABELS = {
     "a command, its blanks folded": (("bash", {"command": "ls  -l\n"}), "bash `ls -l`"),
     "a path": (("read", {"file_path": "/a b"}), "read /a b"),
     "a pattern": (("grep", {"pattern": "x y"}), "grep `x y`"),
+    "the verb of an editor and a path": (("str_replace_editor", {"command": "view", "path": "/a"}), "str_replace_editor /a"),
     "nothing known": (("tool", {"n": 1}), "tool"),
     "81 characters": (("bash", {"command": "x" * 81}), "bash `" + "x" * 79 + "…`"),
 }
@@ -6416,7 +6421,7 @@ LABELS = {
 @pytest.mark.parametrize("case", LABELS)
 def test_a_call_is_named_by_its_command_path_or_pattern(case):
     (tool, args), expected = LABELS[case]
-    assert history._label(history.Call(0, tool, args)) == expected
+    assert call_of(tool, args).label == expected
 
 
 TOOLS = {
@@ -6464,10 +6469,11 @@ OUTPUTS = {  # an entry beside a call of `read` -> whether it may be edited
 def test_which_outputs_may_be_edited(case):
     more, expected = OUTPUTS[case]
     entries = chat(asks("go"), CALL, {**gives("c1", "x" * 5000), **more}, tells("Done."))
-    items = history._outputs(entries, entries, history.find_run(entries), SAME)
-    assert [(item.id, item.kind, item.call.tool) for item in items] == [("e2", "large", "read")] * expected
+    (item,) = history._outputs(entries, entries, history.find_run(entries), SAME)
+    assert (item.id, item.kind, item.call.tool) == ("e2", "large" * expected, "read")
     others = history.apply_edits(entries, [{"targetId": "e2", "replacement": "y" * 5000}])
-    assert history._outputs(entries, others, history.find_run(entries), SAME) == []  # changed by somebody else
+    (item,) = history._outputs(entries, others, history.find_run(entries), SAME)
+    assert item.kind == ""  # changed by somebody else
 
 
 def test_failed_and_small_outputs_go_by_their_settings():
@@ -6475,10 +6481,10 @@ def test_failed_and_small_outputs_go_by_their_settings():
     run = history.find_run(entries)
     for given, kinds in (
         ({}, ["small"]),
-        ({"distill_errors": False}, []),
-        ({"small_result_min_chars": 0}, []),
+        ({"distill_errors": False}, [""]),
+        ({"small_result_min_chars": 0}, [""]),
         ({"min_result_chars": 1000}, ["large"]),
-        ({"exclude_tools": ["read"]}, []),
+        ({"exclude_tools": ["read"]}, [""]),
     ):
         s = history.settings_of(history.GUARD_SETTINGS, given)
         assert [item.kind for item in history._outputs(entries, entries, run, s)] == kinds
@@ -6509,6 +6515,11 @@ HINTS = {  # call, later call -> hint
         "same call made again",
     ),
     "another call, other arguments": (("grep", {"a": 1}), ("grep", {"a": 2}), ""),
+    "the editor shows one file, then another": (
+        ("str_replace_editor", {"command": "view", "path": "a"}),
+        ("str_replace_editor", {"command": "view", "path": "b"}),
+        "",
+    ),
 }
 
 
@@ -6517,10 +6528,9 @@ def test_what_a_later_call_made_out_of_date(case):
     (tool, args), (other, more), expected = HINTS[case]
     entries = chat(asks("go"), does("c1", tool, args, "x"), tells("hm"), does("c2", other, more, "y"))
     run = history.find_run(entries)
-    keyed = [(call, history._key(call)) for call in run.calls.values()]
-    hint = history._superseded(run.calls["c1"], keyed)
+    hint = history._superseded(run.calls["c1"], run)
     assert hint.partition(":")[0] == expected and hint.endswith("2 turn(s) later" * bool(expected))
-    assert history._superseded(run.calls["c2"], keyed) == ""
+    assert history._superseded(run.calls["c2"], run) == ""
 
 
 GREP = {
@@ -6565,7 +6575,9 @@ def test_chunks_have_the_sizes_of_the_reference():
     assert spans("x" * 10_000 + "\ny") == [(0, 1), (1, 2)]  # a line is never cut
     paragraphs = "\n\n".join("\n".join("p" * 50 for _ in range(8)) for _ in range(10))
     lines = paragraphs.split("\n")
-    assert list(history._windows(lines, 0, len(lines), 1000)) == [(0, 18), (18, 36), (36, 54), (54, 72), (72, 89)]
+    blank = [i for i, line in enumerate(lines) if not line]
+    packs = list(history._packed([len(line) + 1 for line in lines], 1000, ends=blank))
+    assert packs == [(0, 18), (18, 36), (36, 54), (54, 72), (72, 89)]
 
 
 def grep_lines(files: int, count: int, width: int = 60) -> list[str]:
@@ -6596,13 +6608,13 @@ NO_GREP = {
 @pytest.mark.parametrize("case", NO_GREP)
 def test_what_counts_as_search_output(case):
     text, expected = NO_GREP[case]
-    assert bool(history._grep_groups(text.split("\n"))) == expected
+    assert any(history._grep_files(text.split("\n"))) == expected
 
 
 def test_batches_respect_size_and_number_and_keep_the_order():
     def parts(costs: list[int], **given: Any) -> list[int]:
         s = history.settings_of({"max_segment_chars": (10, 0, 99), "max_chunks_per_segment": (40, 1, 60)}, given)
-        got = history._batches(costs, lambda cost: cost, s)
+        got = history._batches(costs, int, s)
         assert [cost for part in got for cost in part] == costs
         return [len(part) for part in got]
 
@@ -6617,13 +6629,13 @@ def work_of(
     answer: str = "The answer.",
     calls: Any = (),
 ) -> Any:
-    run = history.Run(0, "The question?", answer, list(notes), dict(calls), 3)
+    run = history.Run(0, "The question?", answer, "\n\n".join(notes), dict(calls), 3)
     return history.Work(mid, run, earlier or {}, SAME)
 
 
 def item_of(text: str, tool: str = "bash", args: dict[str, Any] | None = None, **more: Any) -> Any:
-    call = history.Call(0, tool, {"command": "make"} if args is None else args)
-    return history.Item("large", 1, "e1", call, text, False, len(text), "", {}, [])._replace(**more)
+    call = call_of(tool, {"command": "make"} if args is None else args)
+    return history.Item("large", 1, "e1", call, text, False, len(text), {}, [])._replace(**more)
 
 
 BEFORE = {"recent_exchanges": [{"user": "u", "assistant": "a"}]}
@@ -6659,8 +6671,8 @@ STATES = {  # work, item, part of parts -> keys of the state, in order
         [*FIRST, "final_answer", "tool", "tool_arguments", "output_size", "chunks"],
     ),
     "a running task": (
-        work_of(True),
-        item_of("x", hint="h"),
+        work_of(True, calls={"c2": call_of("bash", {"command": "make"}, 1)}),
+        item_of("x"),
         (2, 3),
         [*FIRST, "agent_progress", "later_tool_calls", "superseded", "tool", "tool_arguments", "output_size", "chunks"],
     ),
@@ -6689,7 +6701,7 @@ def test_a_state_has_its_fields_in_order_and_no_absent_ones(case):
     assert ("earlier_conversation" in said) == bool(work.earlier)
     assert ("this part of the output" in said) == (parts > 1) and ("part 2 of 3" in state["output_size"]) == (parts > 1)
     assert "{" not in "".join(question["instructions"] for question in questions.values())
-    assert state.get("later_tool_calls", "none yet") == "none yet"
+    assert state.get("later_tool_calls", "none yet") == (["bash `make`"] if "superseded" in keys else "none yet")
 
 
 def test_questions_have_the_senses_that_were_measured():
@@ -6706,7 +6718,7 @@ def test_questions_have_the_senses_that_were_measured():
 
 
 def test_a_running_task_shows_the_end_of_its_notes_and_the_ends_of_its_later_calls():
-    calls = {f"c{n}": history.Call(1, "bash", {"command": f"n{n}"}) for n in range(40)}
+    calls = {f"c{n}": call_of("bash", {"command": f"n{n}"}, 1) for n in range(40)}
     work = work_of(True, notes=["a" * 3000, "b" * 10], calls=calls)
     state, _ = history.segment_request(work, item_of("x"), history.chunk_output("x"))
     notes = state["agent_progress"]["earlier_notes"]
@@ -6716,8 +6728,9 @@ def test_a_running_task_shows_the_end_of_its_notes_and_the_ends_of_its_later_cal
 
 
 def test_small_outputs_and_exchanges_share_requests_numbered_from_one():
-    items = [item_of("x" * 5000, kind="small", hint="h"), item_of("y", kind="small", failed=True)]
-    for work, last in ((work_of(answer=""), "final_answer"), (work_of(True), "agent_progress")):
+    items = [item_of("x" * 5000, kind="small"), item_of("y", "read", kind="small", failed=True)]
+    calls = {"c2": call_of("bash", {"command": "make 2>&1"}, 1)}
+    for work, last in ((work_of(answer="", calls=calls), "final_answer"), (work_of(True, calls=calls), "agent_progress")):
         state, questions = history.items_request(work, items)
         assert list(state) == ["situation", "user_question", last, "items"] and list(questions) == ["item_1", "item_2"]
         assert list(state["items"]["item_1"]) == ["tool", "superseded", "output"]
@@ -6737,12 +6750,12 @@ def test_every_request_fits_the_window_at_its_worst():
         "recent_exchanges": [{"user": "u" * 805, "assistant": "a" * 1205}] * 10,
     }
     chunks = [history.Chunk(f"chunk_{n}", n, n + 1, "c" * 799, ()) for n in range(81, 121)]
-    calls = {f"c{n}": history.Call(1, "bash", {"command": "n" * 99}) for n in range(99)}
+    calls = {f"c{n}": call_of("bash", {"command": "x" * 5000}, 1) for n in range(99)}
     for mid in (False, True):
-        run = history.Run(0, "q" * 9000, "a" * 9000, ["n" * 9000, "m" * 9000], calls, 9)
+        run = history.Run(0, "q" * 9000, "a" * 9000, "n" * 18_000, calls, 9)
         work = history.Work(mid, run, earlier, SAME)
         args = {"command": "x" * 5000}
-        request = history.segment_request(work, item_of("x", args=args, failed=True, hint="h" * 150), chunks, 3, 3)
+        request = history.segment_request(work, item_of("x", args=args, failed=True), chunks, 3, 3)
         small = [item_of("x" * 3800, kind="small") for _ in range(8)]
         old = item_of(
             "p",
@@ -6754,7 +6767,7 @@ def test_every_request_fits_the_window_at_its_worst():
                 "size": "9 messages",
             },
         )
-        olds = history._batches([old] * 40, history._shown_size, SAME)[0]
+        olds = history._batches([old] * 40, lambda item: len(json.dumps(item.state)), SAME)[0]
         for each in (request, history.items_request(work, small), history.items_request(work, olds)):
             size = len(json.dumps(each, ensure_ascii=False).encode())
             assert 30_000 < size < 28_000 * 3.52
@@ -7106,7 +7119,7 @@ def test_old_exchanges_become_a_note_at_their_prompt():
         ("e11", True),
     ]
     assert (
-        edits[0]["replacement"].startswith(history.OMITTED) and '"u1" (4 messages, about 12' in edits[0]["replacement"]
+        edits[0]["replacement"].startswith("[context-guard] Omitted an earlier exchange,") and '"u1" (4 messages, about 12' in edits[0]["replacement"]
     )
     rows = {row["entryId"]: row for row in record["results"]}
     assert [(rows[name]["reason"], rows[name].get("omitted")) for name in ("e0", "e4", "e8")] == [
@@ -7136,7 +7149,7 @@ ELIGIBLE = {  # exchanges before the last run, settings -> ids of the prompts th
         [],
     ),
     "one that is ours already": (
-        chat(asks(history.OMITTED), tells("x" * 3000), asks("now"), tells("k")),
+        chat(asks(history.MARK + " Omitted"), tells("x" * 3000), asks("now"), tells("k")),
         {"keep_recent_exchanges": 0},
         [],
     ),
@@ -7806,7 +7819,7 @@ NOT_STORED = {
     "no JSON": "x",
     "another JSON": "[1]",
     "a decision without an id": '{"calls": 1, "decisions": [{"bucket": "keep", "status": "applied", "text": "x"}]}',
-    "a decision applied without a text": '{"calls": 1, "decisions": [{"id": "e2", "status": "applied", "text": null}]}',
+    "a decision without a text or none": '{"calls": 1, "decisions": [{"id": "e2", "status": "applied"}]}',
 }
 
 
@@ -7814,6 +7827,12 @@ NOT_STORED = {
 def test_a_stored_ledger_that_is_none_is_refused(case):
     with pytest.raises(ValueError, match="jevlens: ledger: not a stored ledger"):
         history.Ledger("rolling").restore(NOT_STORED[case])
+
+
+def test_a_stored_decision_without_a_text_removes_nothing():
+    stored = '{"calls": 1, "decisions": [{"id": "e2", "status": "applied", "text": null}]}'
+    entries = three_results()
+    assert history.Ledger("rolling", broken).restore(stored).apply(entries) == entries
 
 
 def test_what_is_applied_stays_applied_when_an_older_ledger_is_restored():
