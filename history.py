@@ -1615,9 +1615,9 @@ def _deferred(done: Sequence[Done], kinds: Container[str], least: int, costs: Co
 def _memo(records: Iterable[Entry], run_id: str) -> set[str]:
     """Entries that records already answer for, so that they are not asked again: outputs at a checkpoint, exchanges in
     this run; not what failed or was deferred."""
-    asked = [row for record in records if record.get("v") == 1 for row in record["results"]
-             if (record.get("run") == run_id if row["kind"] == "exchange" else record.get("phase") == "mid-run")]
-    return {row["entryId"] for row in asked if not re.search(r"timeout|error|aborted|deferred", row["reason"])}
+    return {row["entryId"] for record in records if record.get("v") == 1 for row in record["results"]
+            if (record.get("run") == run_id if row["kind"] == "exchange" else record.get("phase") == "mid-run")
+            and not any(word in row["reason"] for word in ("timeout", "error", "aborted", "deferred"))}
 
 
 def _record(done: Sequence[Done], head: Entry) -> tuple[Edits, dict[str, Any]]:
