@@ -997,28 +997,26 @@ MARK = "[context-guard]"
 
 # (cache write, cache read) relative to the price of plain input
 PRICES = {"openai": (1.0, 0.1), "openai-codex": (1.0, 0.1), "anthropic": (1.25, 0.1), "anthropic-1h": (2.0, 0.1)}
-# Default, then lowest and highest of a number (an integer takes whole numbers only) or the words allowed; a default
-# alone goes from 0 to 1.
-GUARD_SETTINGS: dict[str, Any] = {
+GUARD_SETTINGS: dict[str, Any] = {  # default, then lowest and highest of a number, or the words allowed
     # 0.7: an output with one decisive chunk came out at 0.39 to 0.40. 0.6: 0.43 against 0.45 flipped between repeats;
     # needed chunks 0.90 to 0.93, noise 0.14 to 0.43. In a running task 0.14 to 0.76, and at 0.5 nearly all stayed
-    "keep_whole_threshold": 0.7, "focus_whole_threshold": 0.6, "chunk_keep_threshold": 0.6,
-    "mid_run_chunk_keep_threshold": 0.6, "none_threshold": 0.5, "small_keep_threshold": 0.45,
+    "keep_whole_threshold": (0.7, 0, 1), "focus_whole_threshold": (0.6, 0, 1), "chunk_keep_threshold": (0.6, 0, 1),
     # to remove a whole output takes a winning `none`; small outputs: needed from 0.48 on, not needed up to 0.41.
     # Exchanges: unrelated up to 0.10, relevant from 0.47 on; a saving of under 0.4 does not pay for the cache miss.
     # Cited files are off because answers also name files to rule them out; failing logs are the largest and go stale
-    "exchange_omit_threshold": 0.2, "max_keep_ratio": 0.6, "keep_cited_files": False, "distill_errors": True,
-    "prune_exchanges": True, "mid_run": True, "mid_run_break_even": True, "exchange_break_even": True,
-    # characters: reads of about 2,300 were never worth an edit; 0 as the smallest size: small outputs stay
-    "min_result_chars": (4000, 0, 10_000_000), "min_run_chars": (8000, 0, 10_000_000),
+    "mid_run_chunk_keep_threshold": (0.6, 0, 1), "none_threshold": (0.5, 0, 1), "small_keep_threshold": (0.45, 0, 1),
+    "exchange_omit_threshold": (0.2, 0, 1), "max_keep_ratio": (0.6, 0, 1), "keep_cited_files": (False,),
+    "distill_errors": (True,), "prune_exchanges": (True,), "mid_run": (True,), "mid_run_break_even": (True,),
+    # characters: reads of about 2,300 were never worth an edit; 0 as the smallest size: small outputs stay. A request
+    # at its worst measured 83,214 bytes, 23,619 tokens of a window of 32,000
+    "exchange_break_even": (True,), "min_result_chars": (4000, 0, 10_000_000), "min_run_chars": (8000, 0, 10_000_000),
     "small_result_min_chars": (400, 0, 10_000_000), "mid_run_batch_chars": (60_000, 0, 10_000_000),
-    # a request at its worst measured 83,214 bytes, 23,619 tokens of a window of 32,000
     "exchange_min_saving_chars": (8000, 0, 10_000_000), "max_segment_chars": (32_000, 2000, 200_000),
     # chunks of a request; one budget in milliseconds for a whole pass, and the calls in flight; exchanges shown to the
     # classifier (0: none), the newest that are spared, turns before an output may go
     "max_chunks_per_segment": (40, 2, 60), "timeout_ms": (8000, 500, 600_000), "concurrency": (6, 1, 32),
     "history_exchanges": (3, 0, 10), "keep_recent_exchanges": (2, 0, 100), "mid_run_min_age_turns": (4, 1, 100),
-    "exclude_tools": ["edit", "write"], "prices": ("anthropic", *PRICES), "model": ""}
+    "exclude_tools": (["edit", "write"],), "prices": ("anthropic", *PRICES), "model": ("",)}
 # shares: of what is judged, 60 to 90 % was removed; of an output that has to stand in one newer output to be its repeat
 REMOVAL_SHARE, NEAR_REPEAT = 0.7, 0.95
 
@@ -1046,11 +1044,11 @@ Costs = NamedTuple("Costs", [("sizes", List[int]), ("turns", int), ("prices", st
 def settings_of(limits: Mapping[str, Any], values: Mapping[str, Any], clamp: bool = False) -> SimpleNamespace:
     """Settings by name, in snake_case or as the reference spells them (`minResultChars`). What is unknown, of another
     type or out of bounds (without `clamp`) counts as not given and is named in `.ignored`."""
-    rows = {name: row if isinstance(row, tuple) else (row, 0, 1) for name, row in limits.items()}
-    names, out, ignored = {name.replace("_", ""): name for name in rows}, {name: rows[name][0] for name in rows}, []
+    names, out = {name.replace("_", ""): name for name in limits}, {name: row[0] for name, row in limits.items()}
+    ignored = []
     for given, value in values.items():
         name = names.get(given.replace("_", "").lower(), "")
-        default, *allowed = rows.get(name, (None, 0, 0))
+        default, *allowed = limits.get(name, (None,))
         known = value in allowed if str in map(type, allowed) else str(value).strip() != ""
         fits = type(value) is type(default) and known
         if type(default) in (int, float) and type(value) in (int, float):
@@ -1089,22 +1087,18 @@ def _given(state: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in state.items() if value not in (None, "", [], {})}
 
 
-def apply_edits(entries: Iterable[Entry], edits: Iterable[Mapping[str, Any]]) -> list[Entry]:
-    """The entries as the model is to see them; the latest edit of an entry wins, None leaves it out."""
-    return [entry for entry in _project(entries, edits) if entry]
-
-
-def _project(entries: Iterable[Entry], edits: Iterable[Mapping[str, Any]]) -> list[Entry]:
-    """The same with {} for each entry that is left out."""
+def apply_edits(entries: Iterable[Entry], edits: Iterable[Entry], gaps: bool = False) -> list[Entry]:
+    """The entries as the model is to see them; the latest edit of an entry wins, None leaves it out (with `gaps`, {}
+    stands in its place)."""
     new = {edit["targetId"]: edit["replacement"] for edit in edits}
-    return [entry if entry["id"] not in new else {} if new[entry["id"]] is None
+    seen = [entry if entry["id"] not in new else {} if new[entry["id"]] is None
             else {**entry, "content": new[entry["id"]]} for entry in entries]
+    return [entry for entry in seen if entry or gaps]
 
 
 def _others(entry: Entry) -> int:
     """How many blocks of the content are no text."""
-    content = entry.get("content")
-    return sum(block.get("type") != "text" for block in content) if isinstance(content, list) else 0
+    return sum(block.get("type") != "text" for block in parts_of(entry, "content")[1:])
 
 
 def _weight(entry: Entry) -> int:
@@ -1178,13 +1172,13 @@ def find_run(seen: Sequence[Entry]) -> Optional[Run]:
 
 def _earlier(before: Sequence[Entry], count: int) -> dict[str, Any]:
     """The conversation before a run: the last summary, the first request if not among the last exchanges, and those."""
-    users = [at for at, entry in enumerate(before) if entry.get("role") == "user"] if count else []
-    first = flat(before[users[0]]).strip() if len(users) > count else ""
-    said = [_texts(before[at:end])[-1:] for at, end in zip(users, [*users[1:], len(before)])]
-    recent = [_given({"user": clip(_asked(before[at]), 800), "assistant": clip("".join(last), 1200)})
-              for at, last in list(zip(users, said))[-count:]]
-    summary = "".join(_texts(before if count else (), "summary")[-1:])
-    return _given({"summary": clip(summary, 2000), "first_request": clip(first, 1000), "recent_exchanges": recent})
+    users = [at for at, entry in enumerate(before) if entry.get("role") == "user"]
+    talks = [{"user": clip(_asked(before[at]), 800), "assistant": clip("".join(_texts(before[at:end])[-1:]), 1200)}
+             for at, end in zip(users, [*users[1:], len(before)])]
+    state = {"summary": clip("".join(_texts(before, "summary")[-1:]), 2000), "first_request":
+             clip(flat(before[users[0]]).strip(), 1000) if len(users) > count else "",
+             "recent_exchanges": [*map(_given, talks[-count:])]}
+    return _given(state) if count else {}
 
 
 def _outputs(raw: Sequence[Entry], seen: Sequence[Entry], run: Run, s: SimpleNamespace) -> Iterator[Item]:
@@ -1195,10 +1189,9 @@ def _outputs(raw: Sequence[Entry], seen: Sequence[Entry], run: Run, s: SimpleNam
             call, text = run.calls.get(entry.get("call_id", "")) or _call(entry), flat(entry)
             failed, own = bool(entry.get("is_error")), {call.tool, _tool(entry)} & {*s.exclude_tools}
             edited = text.startswith(MARK) or text != flat(raw[at])
+            kind = "large" if len(text) >= s.min_result_chars else "small" * (0 < s.small_result_min_chars <= len(text))
             stays = edited or own or _others(entry) or failed and not s.distill_errors
-            small = "small" if 0 < s.small_result_min_chars <= len(text) else ""
-            kind = "" if stays else "large" if len(text) >= s.min_result_chars else small
-            yield Item(kind, at, entry["id"], call, text, failed, len(text), {}, [])
+            yield Item("" if stays else kind, at, entry["id"], call, text, failed, len(text), {}, [])
 
 
 def _exchanges(raw: Sequence[Entry], seen: Sequence[Entry], start: int, s: SimpleNamespace) -> Iterator[Item]:
@@ -1220,7 +1213,7 @@ def _exchanges(raw: Sequence[Entry], seen: Sequence[Entry], start: int, s: Simpl
 
 # `path:12:text` of grep -n or rg, `path-12-text` of their context lines. A path has no blank and no colon, and a folder
 # or an ending: 12:34:56, 2026-10-06T12:34:56Z, localhost:8080: and rows of `ls -l` have none.
-_NUMBERED = r"(?=([:-])(\d{1,7})\1)"
+_NUMBERED = r"([:-])(?=(\d{1,7})\1)"
 _PATH_LIKE = r"(?:[A-Za-z]:)?[^\s:]*(?:[/\\]|\.[A-Za-z])[^\s:]*$|(?:Make|Docker|Jenkins|Rake|Gem|Proc)file$"
 _CITED = r"(?<![A-Za-z0-9_.-]){name}(?![A-Za-z0-9_-])"
 # the note that pi puts after a blank line at the end of a part of a file: two lines that are none of the file
@@ -1239,8 +1232,8 @@ def grep_file(line: str, known: Container[str] = ()) -> tuple[str, int]:
 def _grep_files(lines: Sequence[str]) -> list[str]:
     """The file of each line of search output; all "" unless at least 3 lines and 60 % of them are of its form, each
     place once: `db.example.com:5432:` again and again is an address. Other lines belong to the file before them."""
-    known = {grep_file(line)[0] for line in lines}
-    found = [grep_file(line, known) for line in lines]
+    known = {grep_file(line)[0] for line in lines} - {""}
+    found = [grep_file(line, known) for line in lines if known]
     counted, last = sum(bool(line.strip()) and line != "--" for line in lines), ""
     searched = counted >= 3 and len(set(found) - {("", 0)}) >= 0.6 * counted
     return [last := path or last for path, _ in found] if searched else [""] * len(lines)
@@ -1381,7 +1374,7 @@ def items_request(work: Work, items: Sequence[Item]) -> tuple[Any, Any]:
     return _request(work, name, {f"{name}_{number}": _shown(work, item) for number, item in enumerate(items, 1)})
 
 
-def _ask_all(requests: Sequence[Any], ask: Ask, s: SimpleNamespace, clock: Callable[[], float] = time.monotonic,
+def _ask_all(requests: Sequence[Any], ask: Any, s: SimpleNamespace, clock: Callable[[], float] = time.monotonic,
              stop: Callable[[], bool] = bool) -> tuple[list[Any], int]:
     """Answers in the order of the requests (an exception for a failure, None for too late and for no request), and the
     calls started. One deadline and `concurrency` calls at a time for all of them: what still waits then never starts,
@@ -1502,14 +1495,11 @@ def _whole_items(items: Sequence[Item], answers: Any, s: SimpleNamespace) -> Ite
     for number, item in enumerate(items, 1):
         name, bar, needed, not_needed, why = _WHOLE[item.kind]
         p = _share(answers.get(f"{name}_{number}")) if failed == "no-answer" else None
-        if p is not None and p < getattr(s, bar):
-            yield _done(item, _stub(item, why), not_needed, jev=[p])
-        else:
-            yield Done(item, None, failed if p is None else needed, {"jev": [p]})
+        kept = Done(item, None, failed if p is None else needed, {"jev": [p]})
+        yield kept if p is None or p >= getattr(s, bar) else _done(item, _stub(item, why), not_needed, jev=[p])
 
 
-def _judge(items: Sequence[Item], work: Work, ask: Ask, clock: Callable[[], float],
-           stop: Callable[[], bool]) -> tuple[list[Done], dict[str, Any]]:
+def _judge(items: Sequence[Item], work: Work, answered: Callable[[List[Any]], Any]) -> tuple[list[Done], Entry]:
     """All kinds of items in one round of requests: what was decided, and what the asking cost."""
     s, jobs, large = work.s, list[Any](), [item for item in items if item.kind == "large"]
     for item in large:
@@ -1517,10 +1507,10 @@ def _judge(items: Sequence[Item], work: Work, ask: Ask, clock: Callable[[], floa
         jobs += [([item], part, segment_request(work, item, part, n, len(parts))) for n, part in enumerate(parts, 1)]
     for kind in _WHOLE:
         group = [item for item in items if item.kind == kind]
-        parts = _batches(group, lambda item: len(_as_json(_shown(work, item))), s)
+        parts = _batches(group, lambda item: len(_json(_shown(work, item))), s)
         jobs += [(part, (), items_request(work, part)) for part in parts]
     sent = [sum(len(chunk.text) for chunk in part) <= s.max_segment_chars for _, part, _ in jobs]  # no huge line is
-    answers, started = _ask_all([job[2] if fits else None for job, fits in zip(jobs, sent)], ask, s, clock, stop)
+    answers, started = answered([job[2] if fits else None for job, fits in zip(jobs, sent)])
     asked = [(*job[:2], answer if fits else "oversize") for job, fits, answer in zip(jobs, sent, answers)]
     done = [_decide(item, [each[1:] for each in asked if each[1] and each[0][0] is item], work) for item in large]
     done += [it for group, part, answer in asked if not part for it in _whole_items(group, answer, s)]
@@ -1589,8 +1579,7 @@ def _saved(done: Iterable[Done]) -> int:
     return sum(it.item.size - len(it.text) for it in done if it.text is not None)
 
 
-def _worth(groups: Iterable[Sequence[Done]], least: float, costs: Costs, beside: Sequence[Done] = (),
-           share: float = 1.0) -> Sequence[Done]:
+def _worth(groups: Iterable[Any], least: float, costs: Costs, beside: Sequence[Done] = (), share: float = 1.0) -> Any:
     """The first of these groups of edits that saves `least` characters and pays for what it makes the cache read anew
     beside other edits; [] for none. `share`: of what is in them only so much will go."""
     factor = break_even_factor(*PRICES[costs.prices], share)
@@ -1644,7 +1633,7 @@ def distil(entries: Sequence[Entry], ask: Optional[Ask] = None, *, edits: Sequen
     pause of over five minutes), so that edits are free. `stop()` true ends the asking. Settings: GUARD_SETTINGS.
     Nothing to do: ([], {}). Whatever `ask` does, nothing is raised: a failed, late or doubtful answer keeps the text.
     """
-    s, began, seen = settings_of(GUARD_SETTINGS, settings), clock(), _project(entries, edits)
+    s, began, seen = settings_of(GUARD_SETTINGS, settings), clock(), apply_edits(entries, edits, gaps=True)
     run = find_run(seen)
     if run is None or mid and not s.mid_run:
         return [], {}
@@ -1657,22 +1646,20 @@ def distil(entries: Sequence[Entry], ask: Optional[Ask] = None, *, edits: Sequen
     # edits by rule have to pay within an eighth of the turns so far: of recorded sessions, most ended too soon after a
     # run for the even estimate, and for a half
     turns = (_calls(seen[run.start:])[1] if mid else run.turns) // (1 if ask else 8)
-    costs = Costs([_weight(entry) for entry in seen], turns, s.prices, cold)
+    costs, due = Costs([_weight(entry) for entry in seen], turns, s.prices, cold), list[Item]()
     if ask:
         olds = [item for item in _exchanges(entries, seen, run.start, s) if item.id not in memo and s.prune_exchanges]
-        if mid:
-            groups = [[Done(item, "", "", {}) for item in group] for group in ([*items, *olds], items)]
-            prices = costs if s.mid_run_break_even else costs._replace(cold=True)
-            items = [it.item for it in _worth(groups, s.mid_run_batch_chars, prices, share=REMOVAL_SHARE)]
-        else:
-            large = sum(item.size for item in items if item.kind == "large") >= s.min_run_chars
-            items = [item for item in items if large or item.kind == "small"] + olds
-        done, asked = _judge(items, work, ask, clock, stop)
-        if s.exchange_break_even and not mid:
-            done = _deferred(done, ("exchange",), s.exchange_min_saving_chars, costs)
-    else:
-        asked = {"requests": 0, "inputTokens": 0, "costUsd": 0, "timedOut": False}
+        large = mid or sum(item.size for item in items if item.kind == "large") >= s.min_run_chars
+        due = [*(item for item in items if large or item.kind == "small"), *olds]
+    if ask and mid:
+        groups = [[Done(item, "", "", {}) for item in group] for group in (due, items)]
+        price = costs._replace(cold=cold or not s.mid_run_break_even)
+        due = [it.item for it in _worth(groups, s.mid_run_batch_chars, price, share=REMOVAL_SHARE)]
+    done, asked = _judge(due, work, functools.partial(_ask_all, ask=ask, s=s, clock=clock, stop=stop))
+    if not ask:
         done = _deferred(_by_rule(outputs, items), ("large", "small"), 0, costs)
+    elif s.exchange_break_even and not mid:
+        done = _deferred(done, ("exchange",), s.exchange_min_saving_chars, costs)
     return _record(done, {"phase": "mid-run" if mid else "run-end", "run": id, "model": s.model, **asked, "ignored":
                           s.ignored, "rewriteChars": int(_anew(done, costs)), "ms": int(1000 * (clock() - began))})
 
@@ -1686,7 +1673,7 @@ def checkpoint(entries: Sequence[Entry], ask: Optional[Ask] = None, **more: Any)
 def statistics(entries: Sequence[Entry], edits: Edits, records: Sequence[Entry]) -> dict[str, int]:
     """Characters and entries that our edits keep out of the projection now, and sums over all records."""
     ours = {name for record in records for row in record["results"] for name in row.get("omitted", ())}
-    saved = [_weight(raw) - _weight(now) for raw, now in zip(entries, _project(entries, edits))
+    saved = [_weight(raw) - _weight(now) for raw, now in zip(entries, apply_edits(entries, edits, gaps=True))
              if not flat(raw).startswith(MARK) and (flat(now).startswith(MARK) or not now and raw["id"] in ours)]
     sums = {name: sum(record[name] for record in records if record["v"] == 1) for name in ("savedChars", "requests")}
     return {"saved": sum(saved), "items": len(saved), **sums}
@@ -1730,9 +1717,10 @@ LEDGER_SETTINGS: dict[str, Any] = {
     # those of GUARD_SETTINGS that say which outputs it judges, from 150 tokens on; probabilities, see `bucket`; lines
     # that a trim keeps at each end; budget mode: tokens that wait, and their share of what they make the cache take in
     # anew; seconds without a call after which the cache is cold; milliseconds for the questions of one `decide`
-    **GUARD_SETTINGS, "small_result_min_chars": (600, 0, 10_000_000), "forget_below": 0.25, "trim_below": 0.5,
-    "trim_above": 0.6, "trim_head": (15, 0, 10_000), "trim_tail": (15, 0, 10_000), "cache_ttl": (300.0, 0, 1e9),
-    "budget_min_tokens": (1000, 0, 10_000_000), "budget_fraction": (0.5, 0, 1000), "timeout_ms": (2500, 1, 600_000)}
+    **GUARD_SETTINGS, "small_result_min_chars": (600, 0, 10_000_000), "forget_below": (0.25, 0, 1),
+    "trim_below": (0.5, 0, 1), "trim_above": (0.6, 0, 1), "trim_head": (15, 0, 10_000), "trim_tail": (15, 0, 10_000),
+    "budget_min_tokens": (1000, 0, 10_000_000), "budget_fraction": (0.5, 0, 1000), "cache_ttl": (300.0, 0, 1e9),
+    "timeout_ms": (2500, 1, 600_000)}
 _LEDGER_WORDS = {  # the question, what yes and what no stands for
     "needed": ("Will the agent still need the output of `item` word for word in its next steps?", "It works on it, will"
                " edit, quote or compare it, has not acted on it, or needs its details again.",
@@ -1774,11 +1762,9 @@ class Ledger:
         outputs = [*_outputs(entries, entries, run, s)] if self.mode != "off" else []
         last = max((at for at, entry in enumerate(entries) if entry.get("role") == "assistant"), default=0)
         due = [item for item in outputs if item.kind and item.at < last and item.id not in self.decisions]
-        answers: Iterable[Any] = itertools.repeat({"needed": 0.0})
-        if self.ask:
-            answers = _ask_all([_ledger_request(entries, item) for item in due], self.ask, s)[0]
-        else:
-            due = [it.item for it in _by_rule(outputs, due)]
+        due = due if self.ask else [it.item for it in _by_rule(outputs, due)]
+        asked = [_ledger_request(entries, item) for item in due]
+        answers = _ask_all(asked, self.ask, s)[0] if self.ask else [{"needed": 0.0}] * len(due)
         self.decisions.update((item.id, _decision(item, answer, s)) for item, answer in zip(due, answers))
         return len(due)
 

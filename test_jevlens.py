@@ -7168,7 +7168,7 @@ def test_which_exchanges_may_go(case):
     got = history._exchanges(entries, entries, history.find_run(entries).start, s)
     assert [item.id for item in got] == expected
     for item in got:
-        foreign = history._project(entries, [{"targetId": item.rest[0], "replacement": "changed by somebody else"}])
+        foreign = history.apply_edits(entries, [{"targetId": item.rest[0], "replacement": "changed by others"}], True)
         left = history._exchanges(entries, foreign, history.find_run(entries).start, s)
         assert [other.id for other in left] == [name for name in expected if name != item.id]
 
