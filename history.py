@@ -1044,8 +1044,7 @@ Costs = NamedTuple("Costs", [("sizes", List[int]), ("turns", int), ("prices", st
 def settings_of(limits: Mapping[str, Any], values: Mapping[str, Any], clamp: bool = False) -> SimpleNamespace:
     """Settings by name, in snake_case or as the reference spells them (`minResultChars`). What is unknown, of another
     type or out of bounds (without `clamp`) counts as not given and is named in `.ignored`."""
-    names, out = {name.replace("_", ""): name for name in limits}, {name: row[0] for name, row in limits.items()}
-    ignored = []
+    names, out, ignored = {n.replace("_", ""): n for n in limits}, {n: row[0] for n, row in limits.items()}, []
     for given, value in values.items():
         name = names.get(given.replace("_", "").lower(), "")
         default, *allowed = limits.get(name, (None,))
@@ -1091,9 +1090,9 @@ def apply_edits(entries: Iterable[Entry], edits: Iterable[Entry], gaps: bool = F
     """The entries as the model is to see them; the latest edit of an entry wins, None leaves it out (with `gaps`, {}
     stands in its place)."""
     new = {edit["targetId"]: edit["replacement"] for edit in edits}
-    seen = [entry if entry["id"] not in new else {} if new[entry["id"]] is None
-            else {**entry, "content": new[entry["id"]]} for entry in entries]
-    return [entry for entry in seen if entry or gaps]
+    seen = [{**entry, "content": new.get(entry["id"])} if entry["id"] in new else entry for entry in entries]
+    gone = {id for id, text in new.items() if text is None}
+    return [{} if entry["id"] in gone else entry for entry in seen if gaps or entry["id"] not in gone]
 
 
 def _others(entry: Entry) -> int:
@@ -1138,9 +1137,8 @@ def _call(made: Mapping[str, Any], turn: int = -1) -> Call:
 
 def _calls(entries: Iterable[Entry]) -> tuple[dict[str, Call], int]:
     """The calls of a conversation by id, and how many messages of the agent it has."""
-    agent = [entry for entry in entries if entry.get("role") == "assistant"]
-    return {call.get("id", ""): _call(call, turn) for turn, entry in enumerate(agent)
-            for call in entry.get("calls") or ()}, len(agent)
+    turns = [entry.get("calls") or () for entry in entries if entry.get("role") == "assistant"]
+    return {call.get("id", ""): _call(call, turn) for turn, calls in enumerate(turns) for call in calls}, len(turns)
 
 
 def _texts(entries: Iterable[Entry], role: str = "assistant") -> list[str]:
@@ -1155,9 +1153,8 @@ def _prompts(seen: Sequence[Entry]) -> list[int]:
     """Where the user began something: not with a message that came while the agent worked, after a result or a call
     that was neither aborted nor failed. (After an aborted tool that had a result it looks the same, and counts so.)"""
     talk = [(at, each) for at, each in enumerate(seen) if each.get("role") not in (None, "custom")]  # left out, notices
-    works = [each["role"] == "tool" or each.get("calls") and each.get("stop_reason") not in ("aborted", "error")
-             for _, each in talk]
-    return [at for (at, each), busy in zip(talk, [False, *works]) if each["role"] == "user" and not busy]
+    busy = [e["role"] == "tool" or e.get("calls") and e.get("stop_reason") not in ("aborted", "error") for _, e in talk]
+    return [at for (at, each), works in zip(talk, [False, *busy]) if each["role"] == "user" and not works]
 
 
 def find_run(seen: Sequence[Entry]) -> Optional[Run]:
@@ -1346,16 +1343,15 @@ def _superseded(call: Call, run: Run) -> str:
 
 def segment_request(work: Work, item: Item, chunks: Sequence[Chunk], part: int = 1, parts: int = 1) -> tuple[Any, Any]:
     """State and questions about one segment of a large output: all in one request, as the state is what costs."""
-    it = "this part of the output" if parts > 1 else "the output"
+    it, mid = "this part of the output" if parts > 1 else "the output", work.mid
     later = [call.label for call in work.run.calls.values() if call.turn > item.call.turn]
     later[15:-15] = [f"… {len(later) - 30} more …"] if len(later) > 30 else later[15:-15]
-    during = {"later_tool_calls": later or "none yet", "superseded": _superseded(item.call, work.run)}
-    after = {"agent_notes_during_the_run": clip(work.run.notes, 2000)}
-    state, questions = _request(
-        work, "chunk", {chunk.label: chunk.text for chunk in chunks}, **(during if work.mid else after),
-        tool=item.call.tool, tool_status=_words(work, "status") * item.failed,
-        tool_arguments=_short(_as_json(item.call.args), 601),
-        output_size=f"{item.text.count(chr(10)) + 1} lines" + f", part {part} of {parts}" * (parts > 1))
+    about = {"agent_notes_during_the_run": clip(work.run.notes, 2000) * (not mid),
+             "later_tool_calls": (later or "none yet") if mid else [],
+             "superseded": _superseded(item.call, work.run) * mid, "tool": item.call.tool, "tool_status":
+             _words(work, "status") * item.failed, "tool_arguments": _short(_as_json(item.call.args), 601),
+             "output_size": f"{item.text.count(chr(10)) + 1} lines" + f", part {part} of {parts}" * (parts > 1)}
+    state, questions = _request(work, "chunk", {chunk.label: chunk.text for chunk in chunks}, **about)
     led = dict.fromkeys(questions, "A few pieces are needed, and this is the most important one.")
     whole = _noul(_words(work, "keep_whole", it=it), "All of it has to stay.", "Some pieces are noise.")
     focus = {"type": "choice", "instructions": _words(work, "focus", it=it), "criteria": {**_FOCUS, **led}}
@@ -1507,7 +1503,7 @@ def _judge(items: Sequence[Item], work: Work, answered: Callable[[List[Any]], An
         jobs += [([item], part, segment_request(work, item, part, n, len(parts))) for n, part in enumerate(parts, 1)]
     for kind in _WHOLE:
         group = [item for item in items if item.kind == kind]
-        parts = _batches(group, lambda item: len(_json(_shown(work, item))), s)
+        parts = _batches(group, lambda item: len(_as_json(_shown(work, item))), s)
         jobs += [(part, (), items_request(work, part)) for part in parts]
     sent = [sum(len(chunk.text) for chunk in part) <= s.max_segment_chars for _, part, _ in jobs]  # no huge line is
     answers, started = answered([job[2] if fits else None for job, fits in zip(jobs, sent)])
@@ -1545,13 +1541,12 @@ _RULES = {"repeated": "its lines stand in the newer result of", "superseded": "t
 
 def _repeated(item: Item, newer: Item, there: Container[str]) -> str:
     """By which of _RULES a newer output with the lines `there` makes an older one needless, "" for none."""
-    if newer.failed and not item.failed or 2 * newer.size < item.size:  # "unchanged since last read" is no result
-        return ""
-    least = NEAR_REPEAT * item.size
-    if newer.size >= least and sum(len(line) + 1 for line in item.text.split("\n") if line in there) > least:
-        return "repeated"
+    fair = 2 * newer.size >= item.size and (item.failed or not newer.failed)  # "unchanged since last read" is no result
     again = newer.call.turn > item.call.turn >= 0 and item.call.tool not in ("edit", "write")
-    return "superseded" * (again and newer.call.key == item.call.key)
+    least = NEAR_REPEAT * item.size
+    if fair and newer.size >= least and sum(len(line) + 1 for line in item.text.split("\n") if line in there) > least:
+        return "repeated"
+    return "superseded" * (fair and again and newer.call.key == item.call.key)
 
 
 def break_even_factor(write: float, read: float, share: float = REMOVAL_SHARE) -> float:
@@ -1713,17 +1708,17 @@ def _transcript(entries: Sequence[Entry], at: int) -> str:
 # What is decided waits until the mode says that it may be applied, and is then applied in the same bytes for ever.
 # The seeds measured rolling mode at -19 % tokens and +17 % cost: it makes room, it does not save money.
 
-LEDGER_SETTINGS: dict[str, Any] = {
-    # those of GUARD_SETTINGS that say which outputs it judges, from 150 tokens on; probabilities, see `bucket`; lines
-    # that a trim keeps at each end; budget mode: tokens that wait, and their share of what they make the cache take in
-    # anew; seconds without a call after which the cache is cold; milliseconds for the questions of one `decide`
-    **GUARD_SETTINGS, "small_result_min_chars": (600, 0, 10_000_000), "forget_below": (0.25, 0, 1),
-    "trim_below": (0.5, 0, 1), "trim_above": (0.6, 0, 1), "trim_head": (15, 0, 10_000), "trim_tail": (15, 0, 10_000),
+LEDGER_SETTINGS: dict[str, Any] = {**GUARD_SETTINGS,  # those of them that say which outputs are judged, and its own
+    # characters of 150 tokens; probabilities, see `bucket`; lines that a trim keeps at each end
+    "small_result_min_chars": (600, 0, 10_000_000), "forget_below": (0.25, 0, 1), "trim_below": (0.5, 0, 1),
+    "trim_above": (0.6, 0, 1), "trim_head": (15, 0, 10_000), "trim_tail": (15, 0, 10_000),
+    # budget mode: tokens that wait, and their share of what they make the cache take in anew; seconds without a call
+    # after which the cache is cold; milliseconds for the questions of one `decide`
     "budget_min_tokens": (1000, 0, 10_000_000), "budget_fraction": (0.5, 0, 1000), "cache_ttl": (300.0, 0, 1e9),
     "timeout_ms": (2500, 1, 600_000)}
 _LEDGER_WORDS = {  # the question, what yes and what no stands for
-    "needed": ("Will the agent still need the output of `item` word for word in its next steps?", "It works on it, will"
-               " edit, quote or compare it, has not acted on it, or needs its details again.",
+    "needed": ("Will the agent still need the output of `item` word for word in its next steps?",
+               "It works on it, will edit, quote or compare it, has not acted on it, or needs its details again.",
                "It has acted on it or moved on, it led nowhere, or it is cheap to get again."),
     "outcome_only": ("Is only the outcome in the output of `item` useful, so that its middle could go?",
                      "Status, last lines, an error or a count is all that matters.", "Lines of the middle matter too.")}
@@ -1733,9 +1728,8 @@ _PRUNED = "[jev-lens pruned:"  # the seeds' prefix
 def bucket(needed: Any, outcome_only: Any, s: Any) -> str:
     """forget, trim or keep; what is no probability keeps."""
     need, outcome = _share(needed), _share(outcome_only) or 0.0
-    if need is None or need >= s.trim_below:
-        return "keep"
-    return "forget" if need < s.forget_below else "trim" if outcome > s.trim_above else "keep"
+    trim = need is not None and need < s.trim_below and outcome > s.trim_above
+    return "forget" if need is not None and need < s.forget_below else "trim" if trim else "keep"
 
 
 class Ledger:
