@@ -606,8 +606,7 @@ class JevJudge:
             asked = {
                 "view": choice(words["viewInstructions"], {name: means.get(name, means["base"]) for name in texts}),
                 "needs_full": noul(words["needsFullInstructions"], words["needsFullTrue"], words["needsFullFalse"])}
-            second = self.settings.steps == 1 and len(blocks) > 1 and (doc.kind == "code" or "sections" in texts)
-            answers, need = self._answers(case, {"views": told}, asked, blocks if second else ())
+            answers, need = self._answers(case, {"views": told}, asked, blocks if self.settings.steps == 1 else ())
             p = answers["view"].probabilities
             peak = (max(p.values()) - 1 / len(p)) / (1 - 1 / len(p) or 1)  # as documented; servers send others
             return Choice(answers["view"].choice, p, answers["needs_full"].noul, peak, need or None)
