@@ -531,10 +531,10 @@ PROMPTS: Json = {
     "needsFullInstructions": "Will the agent next need `views.full` exact and whole: to edit, copy or check any of it?",
     "needsFullTrue": "It asked for this to change, copy or review it line by line, or `task` is about this very text.",
     "needsFullFalse": "It is getting its bearings, locating something, confirming an outcome or sampling data.",
-    "expandInstructions": "The agent read this for `task`. Will it next need the body of block {i}, not only its name?",
+    "expandInstructions": "Will the agent next need, for `task`, the body of the `blocks` item with `index` {i}?",
     "expandTrue": "It will edit this block, debug or explain it, or call it in a way that the body decides.",
     "expandFalse": "It is beside the point of `task`, or it is enough to know that it exists and how it is called.",
-    "sectionInstructions": "The agent ran this for `task`. Will it next need all of block {i}, or just its first line?",
+    "sectionInstructions": "Will the agent next need, for `task`, all of the `blocks` item with `index` {i}?",
     "sectionTrue": "It holds the result, error, value or match looked for, or what will be quoted or acted on.",
     "sectionFalse": "Boilerplate, progress, set-up, a match beside the point, or the first line says it already.",
     "viewDescriptions": {

@@ -3857,7 +3857,7 @@ def test_blocks_are_asked_about_in_as_many_requests_as_it_takes() -> None:
         assert size + longest <= 2 * 32_768 and size + len(json.dumps(questions)) <= 2 * 65_536
         assert len(state["blocks"]) == len(questions)
     last, asked, _ = client.asked[-1]
-    assert f"block {last['blocks'][0]['index']}," in asked[next(iter(asked))]["instructions"]
+    assert f"`index` {last['blocks'][0]['index']}?" in asked[next(iter(asked))]["instructions"]
     assert {"index", "signature", "lines", "preview"} == set(last["blocks"][0])
     assert sorted(id for _, asked, _ in client.asked for id in asked) == sorted(f"b{n}" for n in range(900))
 
@@ -3885,7 +3885,7 @@ def test_one_step_asks_everything_at_once() -> None:
 
 
 def test_code_and_sections_are_asked_about_in_their_own_words() -> None:
-    for kind, word in (("code", "the body of block 1,"), ("command", "all of block 1,"), ("prose", "all of block 1,")):
+    for kind, word in (("code", "the body of"), ("command", "all of"), ("prose", "all of")):
         client, case = Jev(), case_of()
         case.doc.kind = kind
         JevJudge(client).need(case, blocks_of(2))
