@@ -1089,8 +1089,8 @@ blocks (240). That costs money: $0.042 a million tokens, some thousand a result.
 def cmd_key(args: Any) -> None:
     """Say what Jev is sent, and store, check or forget its key.
 
-    --model: `provider/id` or `provider` (default: JEV_LENS_MODEL)
-    --check: ask one tiny question; --forget: remove the stored key
+    --model: `provider/id` or `provider` (default: JEV_LENS_MODEL). --check: ask one tiny question. --forget: remove the
+    stored key.
     """
     settings = Settings.load()
     path = key_path(settings, os.environ)
@@ -1848,14 +1848,12 @@ class Fold:
 # ---------------------------------------------------------------- hook, MCP, filter, status line
 
 SESSION_TAIL = 4_000_000  # bytes of a transcript or journal that are read: hours of work, about a second of ours
-SESSION_HEAD = 300_000  # bytes at a transcript's start in which the first request stands
 PAYLOAD_MAX = 64_000_000  # bytes of a hook's input or of an output on disk; more is left to the host
 # our own tools stay out; anchored, since Claude Code searches for the expression
 CLAUDE_MATCHER = "^(Bash|Read|Grep|Glob|WebFetch|Agent|mcp__(?!(plugin_lens_)?lens__).*)$"
 MCP_VERSIONS = ("2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")  # the first has no handshake
 MCP_META = "io.modelcontextprotocol/"
 MCP_CACHED: Json = {"ttlMs": 3_600_000, "cacheScope": "public"}  # tools change only with the program
-MCP_WORKERS = 4  # calls of tools that run at once; everything else is answered in between
 # of the tool, of the command, and of Lens.recall in its order
 RECALL_ARGS = {"id": "the id in the footer of the view", "lines": "40-90, 40, 40-, -90, or several with commas",
                "pattern": "a text, or /regex/ (any case; 2 lines around)",
@@ -1873,11 +1871,11 @@ MCP_TOOLS: list[Json] = [
 def read_transcript(lens: Lens, path: str) -> tuple[Fold, bool]:
     """What a Claude Code or Codex transcript tells, and whether the model still has everything that it tells.
 
-    Read are the last SESSION_TAIL bytes, and of what is before them the first request.
+    Read are the last SESSION_TAIL bytes, and of what is before them the first request, in the first 300,000 bytes.
     """
     fold = Fold(lens, True)
     whole = not os.path.isfile(path) or os.path.getsize(path) <= SESSION_TAIL
-    start = [] if whole else [record for record in read_jsonl(path, first=SESSION_HEAD)
+    start = [] if whole else [record for record in read_jsonl(path, first=300_000)
                               if record.get("type") == "user" and "toolUseResult" not in record]
     for record in start + read_jsonl(path, SESSION_TAIL):
         if record.get("subtype") == "compact_boundary" or record.get("isCompactSummary"):
@@ -1920,8 +1918,6 @@ HOSTS: dict[str, tuple[Callable[..., Any], str, Callable[[Any], Json]]] = {
     "turn_id": (codex_response, "; exit status not known", lambda new: {"continue": False, "stopReason": new}),
     "tool_response": (claude_response, "", lambda new: {"hookSpecificOutput": {
         "hookEventName": "PostToolUse", "updatedToolOutput": new}})}
-# what an event tells, by the names of Claude Code and Codex, and of Copilot CLI
-EVENT_NAMES = ("tool_name toolName", "tool_input toolArgs", "tool_response toolResult", "session_id sessionId")
 
 
 def hook(data: bytes, store: Any, settings: Settings) -> str:
@@ -1931,7 +1927,8 @@ def hook(data: bytes, store: Any, settings: Settings) -> str:
     """
     event = json.loads(data) if len(data) <= PAYLOAD_MAX else {}
     host = next(key for key in HOSTS if key in event)
-    tool, args, response, session = (_get(event, *names.split()) for names in EVENT_NAMES)
+    tool, args = _get(event, "tool_name", "toolName"), _get(event, "tool_input", "toolArgs")
+    response, session = _get(event, "tool_response", "toolResult"), _get(event, "session_id", "sessionId")
     foreign = event.get("hook_event_name", "PostToolUse") != "PostToolUse" or _get(response, "isImage")
     if foreign or "cursor_version" in event or os.environ.get("CURSOR_VERSION"):
         raise JevlensError("hook: another event, an image, or from Cursor, which takes no replacement")
@@ -1963,7 +1960,7 @@ def hook(data: bytes, store: Any, settings: Settings) -> str:
 def cmd_hook(args: Any) -> str:
     """Answer a coding agent's hook: JSON on standard input; exits 0, and prints nothing when nothing changes.
 
-    --print-config: print the settings to paste into claude, codex or copilot
+    --print-config: print the settings to paste into claude, codex or copilot.
     """
     if args.print_config:
         return json.dumps(host_config(args.print_config), indent=2)
@@ -2037,12 +2034,12 @@ def mcp_answer(lens: Lens, line: bytes, write: Callable[[str], object]) -> None:
 
 
 def mcp_serve(lens: Lens, lines: Iterable[bytes], write: Callable[[str], object]) -> None:
-    """Answer JSON-RPC messages, one a line, until the input ends; a call of a tool does not hold up what follows.
+    """Answer JSON-RPC messages, one a line, until the input ends; four calls of tools do not hold up what follows.
 
     `write` gets a whole line at once, from several threads.
     """
     from concurrent.futures import ThreadPoolExecutor
-    with ThreadPoolExecutor(MCP_WORKERS) as pool:
+    with ThreadPoolExecutor(4) as pool:
         for line in filter(bytes.strip, lines):
             pool.submit(mcp_answer, lens, line, write) if b'"tools/call"' in line else mcp_answer(lens, line, write)
 
@@ -2076,22 +2073,17 @@ STATS = ("jevlens kept out {share:.0%} ({saved:,} tokens): {shortened} of {consi
 DIFF = {"plain": ("- {}", "  {}"), "terminal": ("\x1b[31m- {}\x1b[0m", "  {}"),
         "page": ("<li><mark>{}</mark>", "<li>{}")}
 PAGE = """<!doctype html><meta charset="utf-8"><meta name="color-scheme" content="light dark"><title>{0}</title>
-<h1>{0}</h1><p>Marked lines were not sent to the model; the complete output is stored.</p>
-<ol style="font-family:monospace;white-space:pre-wrap">{1}</ol>"""
+<h1>{0}</h1><p>Marked lines were not sent.</p><ol style="font-family:monospace;white-space:pre-wrap">{1}</ol>"""
 
 
 def _own_lens(judge: str = "local", **changes: Any) -> Lens:
     """A Lens over the user's own store, with the settings of the environment but for these changes.
 
-    It remembers nothing: the streams of a command go different ways.
+    It remembers nothing, since the streams of a command go different ways; its footer names a command.
     """
     settings = replace(Settings.load(), **changes)
-    return Lens(judge, data_dir(settings), settings, remember=False, footer=_shell_footer)
-
-
-def _shell_footer(seen: Seen) -> str:
-    """The footer for people and shells: the recall is a command."""
-    return default_footer(seen, "`jevlens.py recall {} --lines a-b`, --pattern or --block")
+    how = "`jevlens.py recall {} --lines a-b`, --pattern or --block"
+    return Lens(judge, data_dir(settings), settings, False, footer=lambda seen: default_footer(seen, how))
 
 
 def write_text(text: str, stream: Any = None) -> None:
@@ -2128,9 +2120,8 @@ def _show(lens: Lens, text: str, tool: str, call: Json, task: str, failed: bool 
 def cmd_see(args: Any) -> None:
     """Print a view of a file, or of standard input (-).
 
-    --task: what the output is for, in words: names in it stay in the view
-    --tool: read, bash, grep, … (default: read for a file); --command: the shell command that made the output
-    --judge: auto, local or jev
+    --task: what the output is for, in words: names in it stay in the view. --tool: read, bash, grep, … (default: read
+    for a file). --command: the shell command that made the output. --judge: auto, local or jev.
     """
     call = {"command": args.command} if args.command else {"path": args.file}
     tool = args.tool or ("bash" if args.command or args.file == "-" else "read")
@@ -2139,7 +2130,10 @@ def cmd_see(args: Any) -> None:
 
 
 def cmd_run(args: Any) -> int:
-    """Run a command, print views of its output, keep its exit status; see `see` for the options."""
+    """Run a command, print views of its output, keep its exit status.
+
+    --task: what it is for, in words: names in it stay in the view. --judge: auto, local or jev.
+    """
     import signal
     import subprocess
     command = args.words[1:] if args.words[0] == "--" else args.words
@@ -2161,10 +2155,10 @@ def cmd_run(args: Any) -> int:
 
 
 def cmd_recall(args: Any) -> str:
-    """Print stored text: all, or what is asked for; --raw: the original bytes, whole.
+    """Print stored text: all, or what is asked for.
 
-    --lines: 40-90, 40, 40-, -90, or several with commas; --pattern: a text, or /regex/ (any case; 2 lines around)
-    --block: a function, class, section … by name; --cursor: the next page, as a page names it
+    --lines: 40-90, 40, 40-, -90, or several with commas. --pattern: a text, or /regex/ (any case; 2 lines around).
+    --block: a function, class, section … by name. --cursor: the next page, as a page names it. --raw: all bytes.
     """
     if args.raw:  # not a byte more
         write_text(_own_lens().original(args.id))
@@ -2217,9 +2211,9 @@ def log_stats(events: Iterable[Mapping[str, Any]], session: str = "") -> Json:
 
 
 def cmd_diff(args: Any) -> str:
-    """Print the original with what the model did not get marked; without ID the last one that was shortened.
+    """Print the original with what the model did not get marked.
 
-    --sent: what was sent instead; --html FILE: write one self-contained page
+    Without ID: of the last result that was shortened. --sent: what was sent instead. --html: write a page to this file.
     """
     import html
     own = _own_lens()
@@ -2266,7 +2260,7 @@ def _masked_in(state: Any) -> Any:
 def cmd_evidence(args: Any) -> str:
     """Print the quotations of a recorded session that fit a query, as a model would get them; one line a session.
 
-    --query: the prompt that the quotations are for; --bytes: of the view, at most (default: 8192)
+    --query: the prompt that the quotations are for. --bytes: of the view, at most (default: 8192).
     """
     history = _history()
     found = [history.extract(session.entries, args.query, max_view_bytes=args.bytes).text
@@ -2279,7 +2273,7 @@ def cmd_evidence(args: Any) -> str:
 def cmd_distil(args: Any) -> str:
     """Say what leaving finished work out of a recorded session would save and cost; the session is not changed.
 
-    --dry-run: ask nothing, by rule only
+    --dry-run: ask nothing, by rule only.
     """
     history, rows, judge = _history(), [], _own_lens("local" if args.dry_run else "auto").judge
     ask = plain_ask(judge.client, judge.settings.redact) if isinstance(judge, JevJudge) else None
@@ -2294,33 +2288,30 @@ def cmd_distil(args: Any) -> str:
     return _listing(args, rows, "session savedTokens rewriteTokens paysAfterCalls edited")
 
 
-# The arguments of each command; NAME is `cmd_NAME`, whose docstring is its help. `=`: an option with a value, `?`: may
-# be left out.
+# The arguments of each command; NAME is `cmd_NAME`, whose docstring is its help. `=`: an option that takes a value.
 COMMANDS = {
     "see": "file --task= --tool= --command= --judge=", "run": "--task= --judge= words", "filter": "--task= --command=",
     "recall": "id --lines= --pattern= --block= --cursor= --raw", "list": "--json", "decisions": "--json",
     "stats": "--json", "diff": "id? --sent --html=", "key": "--model= --check --forget", "hook": "--print-config=",
     "mcp": "", "statusline": "", "evidence": "session --query= --bytes=", "distil": "session --json --dry-run"}
-# what argparse has to know of an argument beyond that
+# what argparse has to know of the arguments that are neither a switch nor a text
 OPTIONS: dict[str, Json] = {
-    "words": {"nargs": "A...", "metavar": "-- CMD"}, "id?": {"nargs": "?"}, "--judge=": {"default": "auto"},
-    "--query=": {"required": True}, "--bytes=": {"type": int, "default": 8_192},
+    "file": {}, "id": {}, "id?": {"nargs": "?"}, "session": {}, "words": {"nargs": "A...", "metavar": "-- CMD"},
+    "--judge=": {"default": "auto"}, "--query=": {"required": True}, "--bytes=": {"type": int, "default": 8_192},
     "--print-config=": {"choices": ("claude", "codex", "copilot")}}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line. Exit status: 0 done, 1 failed (`jevlens: what: why` on stderr), 2 usage."""
     import argparse
-    parser = argparse.ArgumentParser(prog="jevlens", description="Short views of large tool results; the rest is one "
-                                     "recall away.", epilog="Try: jevlens.py see FILE --task \"what you look for\"")
+    parser = argparse.ArgumentParser("jevlens", description="Short views of large tool results, the rest by recall.")
     parser.add_argument("--version", action="version", version=__version__)
     rows = parser.add_subparsers(dest="name", metavar="COMMAND", required=True)
     for name, arguments in COMMANDS.items():
         text = globals()["cmd_" + name].__doc__
-        row = rows.add_parser(name, help=text.partition("\n")[0], description=text,
-                              formatter_class=argparse.RawDescriptionHelpFormatter)
+        row = rows.add_parser(name, help=text.partition("\n")[0], description=text)
         for word in arguments.split():
-            usual = {"default": ""} if word[-1] == "=" else {"action": "store_true"} if word[0] == "-" else {}
+            usual = {"default": ""} if word.endswith("=") else {"action": "store_true"}
             row.add_argument(word.rstrip("=?"), **OPTIONS.get(word, usual))
     args = parser.parse_args(argv)
     if None in (sys.stdin, sys.stdout, sys.stderr):  # closed by who started us
