@@ -132,8 +132,7 @@ class Settings:
                 try:
                     values.update({} if raw is None else {item.name: item.metadata["value"](raw)})
                 except (TypeError, ValueError, OverflowError):
-                    why = f"not a value of this setting, using {item.default!r}"
-                    print(f"jevlens: {item.metadata['env']}: {why}", file=sys.stderr)
+                    print(f"jevlens: {item.metadata['env']}: ignored, not a value of this setting", file=sys.stderr)
         return cls(**values)
 
 
@@ -145,17 +144,16 @@ def tokens(text: str) -> int:
 # ---------------------------------------------------------------- cases: tools, arguments, what is known
 
 # Names that the known hosts give to the canonical tools, compared in lower case, and to their arguments: the first that
-# is given counts.
+# is given counts. What an editor does is said by its argument `command`.
 TOOL_NAMES = {
     "bash": "bash shell exec_command execute_bash run_shell_command run_command terminal local_shell run_in_terminal "
             "powershell execute_command shell_command bash_command",
     "read": "read view open read_file readfile view_file viewcode cat read_many_files open_file",
     "grep": "grep search rg grep_search search_files search_file_content ripgrep find_in_files",
     "find": "find glob find_files glob_search file_search search_file find_file",
-    "ls": "ls list list_dir list_directory list_files",
     "edit": "edit multiedit apply_patch str_replace replace edit_file search_replace notebookedit insert patch",
-    "editor": "str_replace_editor str_replace_based_edit_tool file_editor editor",  # its argument `command` says what
-    "write": "write create create_file write_file write_to_file"}
+    "editor": "str_replace_editor str_replace_based_edit_tool file_editor editor",
+    "ls": "ls list list_dir list_directory list_files", "write": "write create create_file write_file write_to_file"}
 ARG_NAMES = {
     "path": "path file_path filePath filename file target_file relative_workspace_path absolute_path AbsolutePath "
             "dir_path",
@@ -178,15 +176,13 @@ def canonical(tool: str, args: Mapping[str, Any] | None) -> tuple[str, dict[str,
         name = OUR_NAME.get(str(found.pop("command", "")), "edit")
     for key, names in ARG_NAMES.items():
         found.update([(key, found[other]) for other in names.split() if found.get(other) is not None][:1])
-    command, span = found.get("command"), found.get("view_range")
+    command, span = found.get("command"), found.get("view_range") or (found.get("offset"), found.get("end_line"))
     if isinstance(command, (list, tuple)):
         words = [str(word) for word in command]
         found["command"] = words[-1] if len(words) == 3 and words[1] in ("-c", "-lc") else shlex.join(words)
-    if isinstance(span, (list, tuple)) and len(span) == 2:
-        found["offset"], found["end_line"] = span
-    first, last = found.get("offset"), found.get("end_line")
-    if isinstance(first, int) and isinstance(last, int) and last >= first and not found.get("limit"):
-        found["limit"] = last - first + 1
+    if isinstance(span, (list, tuple)) and [type(end) for end in span] == [int, int]:
+        found["offset"], lines = span[0], span[1] - span[0] + 1  # to the end: -1, or none
+        found["limit"] = found.get("limit") or (lines if lines > 0 else None)
     return name, found
 
 
@@ -212,7 +208,7 @@ MOST_LINES = 20_000  # no host sends a longer result whole, so nothing is learne
 MOST_RUNS = 400_000  # remembered in one session, about 80 MB; a longer session was compacted by its host
 RECENT = 5  # edits whose words still point at code that will be edited next
 TELLING = 16  # characters; a shorter line of an edit (`return None`) stands in many blocks
-PATCHED = r"(?m)^(?:\*\*\* (?:Update|Add) File: |\+\+\+ b/)(.+)"  # what names a file in a patch (apply_patch, git)
+PATCHED = r"(?m)^(?:\*\*\* (?:Update|Add) File: |\+\+\+ b/)(.*\S)"  # what names a file in a patch (apply_patch, git)
 LABEL = 48  # characters of a command that name an earlier result in a marker: enough to tell it from its neighbours
 
 
@@ -274,7 +270,10 @@ class Session:
         hashes = _hashes(doc, range(len(doc.lines)) if kept is None else set(kept))
         place = len(self._sent) * MOST_LINES
         self._runs.update((hash(run), place + line) for line, run in _windows(doc, hashes) if -1 not in run)
-        self._sent.append((_label(case), doc.numbers, hashes))
+        asked = filter(None, (os.path.basename(doc.path), *map(args.get, ("command", "pattern", "path"))))
+        what = " ".join(str(next(asked, "")).split())
+        label = f"{case.tool or 'result'} {what if len(what) <= LABEL else what[:LABEL - 1] + '…'}".strip()
+        self._sent.append((label, doc.numbers, hashes))
 
     def _learn_edit(self, args: Mapping[str, Any]) -> None:
         """Take in which files an edit or a patch changed, and the lines that it took out or put in."""
@@ -283,10 +282,9 @@ class Session:
         self.line_edits |= not {"start", "insert_line", "end"}.isdisjoint(args)
         self.recent = [*self.recent, words(text)][-RECENT:]
         lines = {line.lstrip("+-").strip() for line in text.split("\n")}
-        for path in (args.get("path"), *(args.get("paths") or re.findall(PATCHED, text))):
-            if isinstance(path, str) and path:
-                self.edited[os.path.basename(path.strip())] += 1
-                self.touched[os.path.basename(path.strip())].update(line for line in lines if len(line) >= TELLING)
+        for path in filter(None, (args.get("path"), *(args.get("paths") or re.findall(PATCHED, text)))):
+            self.edited[os.path.basename(str(path))] += 1
+            self.touched[os.path.basename(str(path))].update(line for line in lines if len(line) >= TELLING)
 
     def known(self, doc: views.Doc) -> list[views.Known]:
         """The runs of RUN or more lines that stand in one earlier result as it was sent, in order, not overlapping.
@@ -307,13 +305,6 @@ class Session:
             if last - first >= RUN:
                 found.append(views.Known(first, last, f"= {numbers.label(first + shift, last + shift)} of {label}"))
         return found
-
-
-def _label(case: Case) -> str:
-    """How a marker names this result: `read views.py`, `bash go test ./...`."""
-    asked = filter(None, (os.path.basename(case.doc.path), *map(case.args.get, ("command", "pattern", "path"))))
-    what = " ".join(str(next(asked, "")).split())
-    return f"{case.tool or 'result'} {what if len(what) <= LABEL else what[:LABEL - 1] + '…'}".strip()
 
 
 def _hashes(doc: views.Doc, sent: Container[int]) -> "array[int]":
@@ -405,8 +396,7 @@ _JUDGE_RULES: dict[str, str] = {
                r"|^(?:~|/(?:home|Users)/[^/]{1,80}|/root)/\.(?!\w{1,40}/(?:projects|plans|worktrees)/)",
     # a plain word that stands for code: called, quoted, qualified or capitalised (`views.names` finds the others)
     "mention": r"\b[A-Za-z_]\w{3,60}(?=\()|(?<=[`.])[A-Za-z_]\w{3,60}|\b[A-Z]\w{3,60}",
-    "question": r"(?i)^\W*(?:how|what|where|which|why|who|when|does|is|are|can)\b[^\n]*\?\s*$",
-}
+    "question": r"(?i)^\W*(?:how|what|where|which|why|who|when|does|is|are|can)\b[^\n]*\?\s*$"}
 
 
 def _says(rule: str, text: str) -> bool:
@@ -427,8 +417,7 @@ class LocalJudge:
         suits = names[0] == ("outline" if code else "base") or case.doc.shape in ("docs", "config")
         view = names[0] if suits else "full"
         p = {**dict.fromkeys(("full", *names), round(0.1 / len(names), 6)), view: 0.9}
-        needs_full = self.needs_full(case) if code or view != "full" else 1.0
-        return Choice(view, p, needs_full, need=None if code else ())
+        return Choice(view, p, self.needs_full(case) if code or view != "full" else 1.0, need=None if code else ())
 
     def needs_full(self, case: Case) -> float:
         """P(the next steps need the exact text), known before any view is made.
@@ -475,8 +464,7 @@ def phase(case: Case) -> int:
         "line hit in it": name in session.hits,
         "shown before": name in session.shown or name in session.edited,
         "test file": _says("test-file", case.doc.path),
-        "spoke first": bool(case.said.strip()),
-    }
+        "spoke first": bool(case.said.strip())}
     return int(sum(LOCAL[row] for row, holds in rows.items() if holds))
 
 
