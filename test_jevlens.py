@@ -3527,6 +3527,13 @@ def test_a_slow_name_look_up_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None
     assert time.monotonic() - began < 1.5
 
 
+def test_any_transport_is_held_to_the_deadline() -> None:
+    with pytest.raises(DeadlineError):
+        SystemOne("k", "https://a.example", transport=lambda *_: time.sleep(2), timeout=0.1).ask("s", ASKED)
+    with pytest.raises(ZeroDivisionError):  # a fault of the caller's own is the caller's
+        SystemOne("k", "https://a.example", transport=lambda *_: 1 // 0).ask("s", ASKED)
+
+
 NOW = 1_700_000_000.0  # Tue, 14 Nov 2023 22:13:20 GMT
 WAITS: Dict[str, Tuple[Dict[str, str], Any]] = {
     "nothing said": ({}, None),
@@ -3860,6 +3867,20 @@ def test_blocks_are_asked_about_in_as_many_requests_as_it_takes() -> None:
     assert f"`index` {last['blocks'][0]['index']}?" in asked[next(iter(asked))]["instructions"]
     assert {"index", "signature", "lines", "preview"} == set(last["blocks"][0])
     assert sorted(id for _, asked, _ in client.asked for id in asked) == sorted(f"b{n}" for n in range(900))
+
+
+def test_the_widest_request_fits_at_a_token_for_each_character() -> None:
+    wide = "\n".join(f"def step_{n}(value):\n    {'x' * 200}\n    {'é' * 200}\n" for n in range(200))
+    client = Jev()
+    judge = JevJudge(client, jevlens.Settings(steps=1))
+    judge._ratio = 1.0
+    case = case_of(wide, path="p" * 900)._replace(task="t" * 900, latest="l" * 900, said="s" * 900, tool="t" * 900)
+    offered = [View(name, tuple(range(800))) for name in jevlens.PROMPTS["viewDescriptions"] if name != "full"]
+    judge.choose(case, offered, [block._replace(name="n" * 900) for block in blocks_of(200)])
+    assert len(client.asked) == 7
+    for state, questions, _ in client.asked:
+        size, longest = len(json.dumps(state, ensure_ascii=False)), max(len(json.dumps(q)) for q in questions.values())
+        assert size + longest <= 32_768 - 300 and size + len(json.dumps(questions)) <= 65_536 - 300
 
 
 def test_usage_corrects_the_characters_of_a_token() -> None:
