@@ -1421,7 +1421,7 @@ class Lens:
         self.session, self.call_id = Session(), ""
         self._fold, self._lock = Fold(self), threading.RLock()
         self._events: list[Mapping[str, Any]] = []
-        self._counted, self._used = set[object](), {"sent": 0, "cut": 0}
+        self._logged, self._used = set[object](), {"sent": 0, "cut": 0}
         self.resume(session or "")
 
     # ------------------------------------------------ seeing
@@ -1436,31 +1436,36 @@ class Lens:
         """
         call = (tool, args, task, latest, said, is_error)
         with self._lock:
-            seen = self._see(self.session, [output, *call])
-            self._count(seen, tool, object())
+            seen = self._see(self.session, [output, *call], object())
             self._tell([seen.text if seen.id else output, *call])
             return seen
 
-    def _see(self, session: Session, call: Any, learn: bool = False) -> Seen:
+    def _see(self, session: Session, call: Any, mark: object = None) -> Seen:
         """What to send for (output, tool, args, task, latest, said, is_error), which the session learns. Never raises.
 
-        learn: the output stands as it was sent, and is only taken in.
+        mark: the decision is logged once for each; None: the output stands as it was sent, and is only taken in.
         """
-        output: Any = None
+        output, tool = None, ""  # type: Any, Any
         case: Case | None = None
         try:
             output, tool, args, *told, is_error = call
-            tool, args = canonical(tool, args)
+            name, args = canonical(tool, args)
             task, latest, said = (str(text or "") for text in told)
             session.hear(task, latest, said, args)
-            case = Case(task, latest, said, tool, args, is_error, views.read(output, tool, args), session, {})
-            why = "learned" if learn else exempt(case, self.settings)
+            case = Case(task, latest, said, name, args, is_error, views.read(output, name, args), session, {})
+            why = exempt(case, self.settings) if mark else "learned"
             seen = _full(output, why, case.doc) if why else self._shorten(case)
         except Exception as error:  # a judge or a store that is down, or no text: it goes out whole
             seen = _full(output, _fault(error) if isinstance(output, str) else "not-text", case and case.doc)
         with contextlib.suppress(Exception):  # what could not be learned is only sent again
             if case:
                 session.learn(*as_sent(case, seen, self.store))
+        if mark and seen.reason != "small" and mark not in self._logged:
+            self._logged.add(mark)
+            own = {key: getattr(seen, key) for key in ("id", "kind", "shape", "view", "reason", "total")}
+            self._log({"event": "see", "session": self.session_id, "tool": str(tool)[:80], **own,
+                       "kept": len(seen.kept), "kept_lines": _spans(seen.kept) if seen.id else "",
+                       "before": seen.tokens_before, "after": seen.tokens_after})
         return seen
 
     def _shorten(self, case: Case) -> Seen:
@@ -1523,13 +1528,12 @@ class Lens:
     def resume(self, session: str, known: Container[str] | None = ()) -> None:
         """Go on with a session: learn what it was sent, as its journal tells, but for the calls `known` (None: all)."""
         folder, self.session_id = getattr(self.store, "path", ""), session
-        named = folder and session
-        self._journal = os.path.join(folder, "sessions", digest(session)[:24] + ".jsonl") if named else ""
+        self._journal = os.path.join(folder, "sessions", digest(session)[:24] + ".jsonl") if folder and session else ""
         for event in read_jsonl(self._journal, SESSION_TAIL) if known is not None else ():
             if event.get("see") is None:
                 self.session.forget()
             elif event.get("call") not in (known or ()):
-                self._see(self.session, event["see"], learn=True)
+                self._see(self.session, event["see"])
 
     def _tell(self, call: Any) -> None:
         """Write into the journal, for later processes of this session, what was sent (None: it was compacted)."""
@@ -1567,16 +1571,6 @@ class Lens:
         if isinstance(self.judge, JevJudge):
             counts["jev"] = {**self.judge.counts, "degraded": self.judge.degraded}
         return counts
-
-    def _count(self, seen: Seen, tool: str, mark: object) -> None:
-        """Log a decision, once for each mark."""
-        if seen.reason in ("small", "learned") or mark in self._counted:
-            return
-        self._counted.add(mark)
-        told = {key: getattr(seen, key) for key in ("id", "kind", "shape", "view", "reason", "total")}
-        self._log({"event": "see", "session": self.session_id, "tool": str(tool)[:80], **told,
-                   "kept": len(seen.kept), "kept_lines": _spans(seen.kept) if seen.id else "",
-                   "before": seen.tokens_before, "after": seen.tokens_after})
 
     def _log(self, event: Mapping[str, Any]) -> None:
         self._events.append(event)
@@ -1826,9 +1820,8 @@ class Fold:
 
         def change(text: str) -> str:
             """The text to send."""
-            seen = self.lens._see(self.session, (text, *call), self.learn)
-            self.lens._count(seen, name, (str(id), hash(text)))
-            return seen.text
+            mark = None if self.learn else (str(id), hash(text))
+            return self.lens._see(self.session, (text, *call), mark).text
 
         item[key] = swapped(item[key], change)
 
