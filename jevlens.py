@@ -1765,12 +1765,12 @@ class Fold:
     """One pass over a message list: what was said and called so far, and what was sent of the results.
 
     Messages, calls and results are told apart by their form, so the four shapes share one walk. learn: the results
-    stand as they were sent; they are only taken in. sent: what `add` gave for each message of `Lens.messages`; mark: a
+    stand as they were sent; they are only taken in, by the session of the lens. sent: what `add` gave for each message of `Lens.messages`; mark: a
     hash of these messages.
     """
 
     def __init__(self, lens: "Lens", learn: bool = False) -> None:
-        self.lens, self.learn, self.session = lens, learn, Session()
+        self.lens, self.learn, self.session = lens, learn, lens.session if learn else Session()
         self.calls: dict[Any, list[tuple[str, Any]]] = {}
         self.task = self.latest = self.said = self.reply = ""
         self.sent: list[Any] = []
@@ -1922,7 +1922,6 @@ def hook(data: bytes, store: Any, settings: Settings) -> str:
     path = os.path.join(os.path.splitext(path)[0], "subagents", f"agent-{agent}.jsonl") if agent else path
     lens.call_id = str(event.get("tool_use_id") or "")
     fold, whole = read_transcript(lens, path)
-    lens.session = fold.session
     # the journal has what the transcript does not tell
     lens.resume(str(session or "") + (agent and "/" + agent), fold.calls if whole else None)
     seen: list[Seen] = []
@@ -1956,17 +1955,17 @@ def cmd_hook(args: Any) -> str:
 
 def host_config(host: str) -> Json:
     """The settings to paste for a host, with this interpreter and this file."""
-    file = os.path.abspath(__file__)
-    line = shlex.join([sys.executable, "-E", "-s", file])
-    server = {"command": sys.executable, "args": ["-E", "-s", file, "mcp"], "alwaysLoad": True}
+    words = [sys.executable, "-E", "-s", os.path.abspath(__file__)]
+    run, line = shlex.join([*words, "hook"]), shlex.join([*words, "statusline"])
+    server = {"command": words[0], "args": [*words[1:], "mcp"], "alwaysLoad": True}
     print("jevlens: for recall, an MCP server:", json.dumps({"mcpServers": {"lens": server}}), file=sys.stderr)
-    entry = {"type": "command", "command": line + " hook", "timeout": 15}
+    entry = {"type": "command", "command": run, "timeout": 15}
+    exact = {**entry, "command": words[0], "args": [*words[1:], "hook"]}  # without a shell
     rows: dict[str, Json] = {
-        "claude": {"hooks": {"PostToolUse": [{"matcher": CLAUDE_MATCHER, "hooks": [entry]}]},
-                   "bashOutputMaxChars": 128_000, "statusLine": {"type": "command", "command": line + " statusline"}},
+        "claude": {"hooks": {"PostToolUse": [{"matcher": CLAUDE_MATCHER, "hooks": [exact]}]},
+                   "bashOutputMaxChars": 128_000, "statusLine": {"type": "command", "command": line}},
         "codex": {"hooks": {"PostToolUse": [{"matcher": "*", "hooks": [entry]}]}},
-        "copilot": {"version": 1, "hooks": {"postToolUse": [
-            {"type": "command", "bash": line + " hook", "timeoutSec": 15}]}}}
+        "copilot": {"version": 1, "hooks": {"postToolUse": [{"type": "command", "bash": run, "timeoutSec": 15}]}}}
     return rows[host]
 
 
