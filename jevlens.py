@@ -1765,8 +1765,8 @@ class Fold:
     """One pass over a message list: what was said and called so far, and what was sent of the results.
 
     Messages, calls and results are told apart by their form, so the four shapes share one walk. learn: the results
-    stand as they were sent; they are only taken in, by the session of the lens. sent: what `add` gave for each message of `Lens.messages`; mark: a
-    hash of these messages.
+    stand as they were sent; they are only taken in, by the session of the lens. sent: what `add` gave for each message
+    of `Lens.messages`; mark: a hash of these messages.
     """
 
     def __init__(self, lens: "Lens", learn: bool = False) -> None:
