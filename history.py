@@ -11,15 +11,15 @@ from __future__ import annotations
 
 import bisect
 import collections
+import contextlib
 import functools
 import gzip
 import hashlib
 import itertools
 import json
 import math
-import os
+import pathlib
 import re
-import shlex
 import threading
 import time
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
@@ -46,7 +46,6 @@ Entry = Dict[str, Any]
 # What a host wrote in the user's place (Claude Code 2.1, Codex 0.171).
 HOST_TEXT = ("<command-", "<local-command-", "<task-notification", "<bash-", "<environment_context",
              "<user_instructions", "# AGENTS.md instructions", "<permissions", "<collaboration_mode")  # fmt: skip
-FENCE = r"(?s)```(?:bash|mswea_bash_command)\n(.*?)\n```"  # a command of mini-swe-agent without tool calls
 FAILED = r"(?:Process exited with code|Exit code:) [1-9]"  # Codex says it in the text alone
 
 
@@ -58,8 +57,7 @@ class SessionError(ValueError):
 class Session:
     """One recorded session: `entries` in order, and how many records were `skipped` as no part of the conversation.
 
-    Each method adds what one record says; FORMATS names them. An id of None is made up; a result of None answers the
-    first call of the last message that still waits.
+    Each method adds what one record says; RULES names them.
     """
 
     id: str
@@ -69,7 +67,7 @@ class Session:
     entries: List[Entry] = field(default_factory=list)
     skipped: int = 0
     calls: Dict[str, Entry] = field(default_factory=dict)  # by id
-    waiting: List[str] = field(default_factory=list)  # ids of the last message's calls that have no result
+    waiting: Iterator[Entry] = iter(())  # the last message's calls, for results that name none
 
     @property
     def task(self) -> str:
@@ -78,105 +76,84 @@ class Session:
 
     def _add(self, role: str, content: Any, **more: Any) -> Entry:
         self.entries.append({"id": f"e{len(self.entries) + 1}", "role": role, "content": flat(content), **more})
-        self.waiting = [] if role == "assistant" else self.waiting
         return self.entries[-1]
-
-    def _last(self, message: Any) -> Entry:
-        """The assistant entry that ends the session, when it is of this message (None: of any); else a new one."""
-        last = self.entries[-1] if self.entries else {}
-        same = last.get("role") == "assistant" and message in (None, last["message"])
-        return last if same else self._add("assistant", "", calls=[], message=message)
 
     def user(self, text: Any, compacted: Any = None) -> None:
         """What the user said, or the summary at a compaction; a host's text in the user's place is skipped."""
         if flat(text).startswith(HOST_TEXT):
             self.skipped += 1
         else:
-            self._add("user", text, **({"compacted": True} if compacted else {}))
+            self._add("user", text, compacted=bool(compacted))
 
-    def said(self, text: Any, message: Any = None) -> None:
-        """What the assistant said; parts of one message id become one entry."""
-        entry = self._add("assistant", "", calls=[], message=None) if message is None else self._last(message)
-        entry["content"] = "\n".join(filter(None, (entry["content"], flat(text))))
+    def said(self, text: Any, message: Any = None) -> Entry:
+        """What the assistant said; what follows under the same message id joins the entry, which is returned."""
+        last = self.entries[-1] if self.entries else {}
+        if message is None or message != last.get("message"):
+            last = self._add("assistant", "", calls=[], message=message)
+            self.waiting = iter(last["calls"])
+        last["content"] = "\n".join(filter(None, (last["content"], flat(text))))
+        return last
 
     def call(self, id: Any, tool: Any, args: Any, message: Any = None) -> None:
-        """A tool call; arguments that are no object are bash's `command`, else `input`."""
-        calls = self._last(message)["calls"]
+        """A tool call, of the last message where it names none; an id of None is made up. Arguments that are no object
+        become bash's `command`, else `input`."""
+        last = self.entries[-1] if self.entries else {}
+        calls = (last if message is None and "calls" in last else self.said("", message))["calls"]
         made = f"call{len(self.entries)}.{len(calls)}" if id is None else str(id)
-        value = parsed(json.loads, args) if isinstance(args, str) else args
-        known = dict(value) if isinstance(value, dict) else {"command" if tool == "bash" else "input": args}
-        self.waiting.append(made)
+        value = parsed(args) if isinstance(args, str) else args
+        known = value if isinstance(value, dict) else {"command" if tool == "bash" else "input": args}
         calls.append(self.calls.setdefault(made, {"id": made, "tool": str(tool or "other"), "args": known}))
 
-    def fenced(self, text: Any) -> None:
-        """The command in a fence of what the assistant said."""
-        for command in re.findall(FENCE, flat(text)):
-            self.call(None, "bash", command)
-
     def shell(self, command: Any) -> None:
-        """A command of SWE-agent; the options of its editor become arguments."""
-        text = flat(command).strip()
-        words = parsed(shlex.split, text) or [] if text.startswith("str_replace_editor ") else []
-        options = {word[2:]: value for word, value in zip(words[3:], words[4:]) if word.startswith("--")}
-        args = {**dict(zip(("command", "path"), words[1:3])), **options} if len(words) > 2 else text
-        self.call(None, "str_replace_editor" if len(words) > 2 else "bash", args)
+        """A command of an agent without tools."""
+        self.call(None, "bash", flat(command).strip())
 
     def result(self, call_id: Any, output: Any, is_error: Any = None) -> None:
-        """The result of a call; of an unknown call, with the tool `other`."""
-        key = str(call_id) if call_id is not None else self.waiting[0] if self.waiting else ""
-        self.waiting = [id for id in self.waiting if id != key]
-        call = self.calls.get(key, {"id": key, "tool": "other", "args": {}})
+        """The result of a call; without an id, of the last message's next; of an unknown one, with the tool `other`."""
+        unknown = {"id": str(call_id or ""), "tool": "other", "args": {}}
+        call = next(self.waiting, unknown) if call_id is None else self.calls.get(str(call_id), unknown)
         failed = is_error not in (0, -1, "0") if is_error is not None else re.search(FAILED, flat(output)[:200])
-        self._add("tool", output, call_id=key, tool=call["tool"], args=call["args"], is_error=bool(failed))
-
-    def reply(self, output: Any, is_error: Any = None) -> None:
-        """A result while a call waits for one, else what the user said."""
-        if self.waiting:
-            self.result(None, output, is_error)
-        else:
-            self.user(output)
+        self._add("tool", output, call_id=call["id"], tool=call["tool"], args=call["args"], is_error=bool(failed))
 
 
-# format -> (where a document keeps its records, where a record keeps its parts, what tells a file with one record a
-# line, rules). A rule: when it holds, the methods of Session with the paths of their arguments. The first rule that
-# holds is taken, for the record and for each part; in a part `_` is its record. `a.b` goes down, `a|b` takes the first
-# that is there, `a=x|y` compares, `=a` is a itself, `-` is None.
-FORMATS: Dict[str, Tuple[str, str, str, Tuple[str, ...]]] = {
-    "row": ("turns", "calls", "", (  # the JSONL schema that bench.py scores
-        "role=user: user text compacted", "role=assistant: said text", "role=tool: result call_id output is_error",
-        "tool args: call id tool args")),
-    "mini-swe-agent": ("messages", "extra.actions", "", (
-        "role=assistant extra.actions: said content", "role=assistant: said content; fenced content",
-        "role=tool tool_call_id: result tool_call_id extra.raw_output|content extra.returncode",
-        "role=user|tool: reply extra.raw_output|content extra.returncode",
-        "command _: call tool_call_id =bash command")),
-    "swe-agent": ("trajectory", "", "", ("action: said thought; shell action; result - observation",)),
-    "atif": ("steps", "tool_calls observation.results", "", (
-        "is_copied_context: skip", "_.is_copied_context: skip", "source=user: user message",
-        "source=agent: said message", "function_name: call tool_call_id function_name arguments",
-        "content _: result source_call_id content")),
-    "openhands": ("history", "", "source", (  # events of the SDK have a kind; the older history actions, observations
-        "kind=MessageEvent source=user: user llm_message.content", "kind=MessageEvent: said llm_message.content",
-        "kind=ActionEvent: said thought; call tool_call_id tool_name action", "kind=Condensation: user summary kind",
-        "kind=ObservationEvent|AgentErrorEvent: result tool_call_id observation.content|error"
-        " observation.is_error|observation.exit_code|error",
-        "action=message source=user: user args.content", "action=message: said args.content",
-        "action=system|recall: skip", "action source=agent: said args.thought; call id action args",
-        "observation cause: result cause content extras.metadata.exit_code|extras.exit_code")),
-    "claude-code": ("", "message.content", "sessionId type=user|assistant", (
-        "_.isMeta: skip", "_.isSidechain: skip", "type=text _.type=user: user text _.isCompactSummary",
-        "type=text _.type=assistant: said text _.message.id", "type=tool_use: call id name input _.message.id",
-        "type=tool_result: result tool_use_id content is_error")),
-    "codex": ("", "payload", "type=session_meta|response_item|event_msg", (
-        "type=message role=assistant: said content", "type=message role=user: user content",
-        "type=function_call|custom_tool_call|local_shell_call: call call_id name|type arguments|input|action",
-        "type=function_call_output|custom_tool_call_output: result call_id output",
-        "_.type=compacted: user message _")),
-    "pi": ("", "message.content", "type=session cwd", (
-        "type=compaction: user summary type", "type=text _.message.role=user: user text",
-        "message.role=toolResult: result message.toolCallId message.content message.isError",
-        "type=text _.message.role=assistant: said text _.id", "type=toolCall: call id name arguments _.id")),
-}  # fmt: skip
+# format -> where a document keeps its records, and what tells a file with one record a line.
+FORMATS = {
+    "row": ("turns", ""), "mini-swe-agent": ("messages", ""), "swe-agent": ("trajectory", ""), "atif": ("steps", ""),
+    "openhands": ("history", "source"), "claude-code": ("", "sessionId type=user|assistant"),
+    "codex": ("", "type=session_meta|response_item|event_msg"), "pi": ("", "type=session cwd")}
+PARTS = "calls extra.actions tool_calls observation.results message.content payload"  # where a record keeps its parts
+# When it holds, the methods of Session with the paths of their arguments, or nothing. The first rule that holds is
+# taken, for a record and for each of its parts, which have it as `_`. `a.b` goes down, `a|b` takes the first that is
+# there, `a=x|y` compares, `=a` is a itself, `-` is None.
+RULES: Tuple[Tuple[str, ...], ...] = (
+    ("_.isMeta",), ("_.isSidechain",), ("is_copied_context",), ("_.is_copied_context",),  # Claude Code, ATIF: not said
+    # pi, OpenHands, Codex: what replaced all before it
+    ("type|kind=compaction|Condensation", "user summary =yes"), ("_.type=compacted", "user message =yes"),
+    # Claude Code, pi and Codex: blocks that have a type
+    ("type=text _.message.role|_.type=user", "user text _.isCompactSummary"),
+    ("type=text _.message.role|_.type=assistant", "said text _.message.id|_.id"),
+    ("type=tool_use|toolCall|function_call|custom_tool_call|local_shell_call",
+     "call call_id|id name|type input|arguments|action _.message.id|_.id"),
+    ("type=tool_result", "result tool_use_id content is_error"),
+    ("type=function_call_output|custom_tool_call_output", "result call_id output"),
+    ("message.role=toolResult", "result message.toolCallId message.content message.isError"),
+    # rows of bench.py, Codex, mini-swe-agent, whose user messages may be results
+    ("role=user extra.raw_output|extra.returncode", "result - extra.raw_output|content extra.returncode"),
+    ("role=tool", "result call_id|tool_call_id output|extra.raw_output|content is_error|extra.returncode"),
+    ("role=user", "user text|content compacted"), ("role=assistant", "said text|content"),
+    ("tool args _.calls", "call id tool args"), ("command _.extra.actions", "call tool_call_id =bash command"),
+    # OpenHands: events of the SDK have a kind; the older history has an action or an observation
+    ("kind|action=MessageEvent|message source=user", "user llm_message.content|args.content"),
+    ("kind|action=MessageEvent|message", "said llm_message.content|args.content"), ("action=system|recall",),
+    ("action source=agent", "said thought|args.thought", "call tool_call_id|id tool_name|action args|action"),
+    ("tool_call_id|cause observation|error", "result tool_call_id|cause observation.content|content|error"
+     " observation.is_error|observation.exit_code|extras.metadata.exit_code|extras.exit_code|error"),
+    # ATIF; SWE-agent
+    ("source=user message", "user message"), ("source=agent message|tool_calls", "said message"),
+    ("content _.observation", "result source_call_id content"),
+    ("function_name", "call tool_call_id function_name arguments"),
+    ("action observation|thought|response", "said thought", "shell action", "result - observation"),
+)  # fmt: skip
 
 
 def at(record: Any, path: str) -> Any:
@@ -190,10 +167,10 @@ def at(record: Any, path: str) -> Any:
     return path[1:] if path.startswith("=") else None
 
 
-def holds(record: Entry, when: str) -> bool:
+def holds(record: Any, when: str) -> bool:
     """Whether every `path` has a value other than False, and every `path=x|y` one of these."""
-    pairs = (test.partition("=") for test in when.split())
-    return all(str(at(record, p)) in v.split("|") if e else at(record, p) not in (None, False) for p, e, v in pairs)
+    tests = [(str(at(record, path)), values) for path, _, values in (test.partition("=") for test in when.split())]
+    return all(found in values.split("|") if values else found not in ("None", "False") for found, values in tests)
 
 
 def flat(content: Any) -> str:
@@ -203,20 +180,23 @@ def flat(content: Any) -> str:
     return content if isinstance(content, str) else flat(at(content, "text|content|output") or "")
 
 
-def parsed(parse: Callable[[str], Any], text: str) -> Any:
-    """What `parse` makes of a text, None where it refuses."""
-    try:
-        return parse(text)
-    except ValueError:
-        return None
+def parsed(text: str) -> Any:
+    """The JSON value of a text, None where it is none."""
+    with contextlib.suppress(ValueError):
+        return json.loads(text)
+    return None
 
 
-def parts_of(record: Any, paths: str) -> List[Entry]:
+def listed(value: Any) -> list[Any]:
+    """What a list and the lists in it hold, in order; of anything else itself."""
+    return [inner for each in value for inner in listed(each)] if isinstance(value, list) else [value]
+
+
+def parts_of(record: Any, paths: str) -> list[Any]:
     """A record and its parts: a dict, the dicts of a list, or a text as one text block; each has its record as `_`."""
-    values = [at(record, path) for path in paths.split()]
-    texts = [{"type": "text", "text": value} if isinstance(value, str) else value for value in values]
-    blocks = [block for value in texts for block in (value if isinstance(value, list) else [value])]
-    return [record] * isinstance(record, dict) + [{**each, "_": record} for each in blocks if isinstance(each, dict)]
+    values = [value for path in paths.split() for value in listed(at(record, path))]
+    blocks = [{"type": "text", "text": value} if isinstance(value, str) else value for value in values]
+    return [record, *({**each, "_": record} for each in blocks if isinstance(each, dict))]
 
 
 def read_session(path: str) -> List[Session]:
@@ -227,62 +207,50 @@ def read_session(path: str) -> List[Session]:
     `.gz` is unpacked. Records that are no part of the conversation are skipped and counted, torn lines too.
     Raises SessionError where nothing is recognised, OSError where nothing can be read.
     """
-    values = _values(path)
-    records = [value for value in values if isinstance(value, dict)]
-    name = os.path.basename(os.path.abspath(path))
-    for kind, (key, _, tell, _) in FORMATS.items():
-        documents = [(n, each) for n, each in enumerate(records, 1) if key and isinstance(each.get(key), list)]
-        found = [_read(kind, each, f"{name}#{n}") for n, each in documents]
-        if tell and not found and any(holds(record, tell) for record in records[:50]):
-            chosen = branch(records) if kind == "pi" else records
-            found = [_read(kind, {key: chosen}, name)]
-            found[0].skipped += len(values) - len(chosen)
-        if found:
-            return found
+    records, name = branch(values_of(path)), pathlib.Path(path).resolve().name
+    for kind, (key, tell) in FORMATS.items():
+        documents = [(f"{name}#{n}", each) for n, each in enumerate(records, 1) if isinstance(at(each, key), list)]
+        if not documents and tell and any(holds(record, tell) for record in records[:50]):
+            documents = [(name, {key: records})]
+        if documents:
+            return [_read(kind, listed(each[key]), each, name) for name, each in documents]
     raise SessionError(f"{path}: no format of a recorded session that we know")
 
 
-def _values(path: str) -> list[Any]:
+def values_of(path: str) -> list[Any]:
     """The JSON values of a file, or of the JSON files of a directory by name; None for a line that is none."""
-    names = [""] if os.path.isfile(path) else sorted(name for name in os.listdir(path) if name.endswith(".json"))
-    values: list[Any] = []
-    for name in names:
-        with open(os.path.join(path, name) if name else path, "rb") as raw:
-            data = raw.read()
+    found = list[Any]()
+    for file in sorted(pathlib.Path(path).glob("*.json")) or [pathlib.Path(path)]:
+        data = file.read_bytes()
         text = (gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data).decode("utf-8", "replace")
-        value = parsed(json.loads, text)
-        lines = (parsed(json.loads, line) for line in text.split("\n") if line.strip())
-        values += lines if value is None else value if isinstance(value, list) else [value]
-    return values
+        whole = parsed(text)
+        found += [parsed(line) for line in text.split("\n") if line.strip()] if whole is None else listed(whole)
+    return found
 
 
-def _read(kind: str, document: Entry, name: str) -> Session:
-    key, parts, _, rules = FORMATS[kind]
+def branch(records: list[Any]) -> list[Any]:
+    """Of a tree by `id` and `parentId` the records that lead to its last one, None for the others; all of no tree."""
+    parents = {str(at(each, "id")): str(each["parentId"]) for each in records if at(each, "id") and "parentId" in each}
+    place = str(at(records[-1], "id")) if records else ""
+    while place in parents:
+        place = parents.pop(place)
+    return [None if str(at(each, "id")) in parents else each for each in records]
+
+
+def _read(kind: str, records: list[Any], document: Entry, name: str) -> Session:
     id = str(at(document, "id|instance_id|session_id") or name)
     session = Session(id, kind, str(at(document, "agent") if kind == "row" else kind), str(at(document, "group") or id))
-    if kind == "swe-agent":
-        asked = (each.get("content") for each in parts_of(document, "history")[1:] if each.get("role") == "user")
-        session.user(next(asked, ""))
-    table = [(when, acts.split(";")) for when, _, acts in (rule.partition(": ") for rule in rules)]
-    seen: set[str] = set()  # a resumed Claude Code session repeats records
-    for each in (each for record in document[key] for each in (record if isinstance(record, list) else [record])):
-        uuid = str(at(each, "uuid") or len(seen))
-        acts: list[Any] = [(part, act.split()) for part in (parts_of(each, parts) if uuid not in seen else ())
-                           for act in next((acts for when, acts in table if holds(part, when)), ()) if act != "skip"]
+    if kind == "swe-agent":  # whose task stands in the history alone
+        records = [*[each for each in listed(at(document, "history")) if holds(each, "role=user")][:1], *records]
+    known = {str(at(each, "uuid") or n): each for n, each in enumerate(records)}
+    session.skipped += len(records) - len(known)  # a resumed session of Claude Code repeats records
+    for record in known.values():
+        acts: list[Any] = [(part, act.split()) for part in parts_of(record, PARTS)
+                           for act in next((acts for when, *acts in RULES if holds(part, when)), ())]
         for part, (method, *paths) in acts:
             getattr(session, method)(*(at(part, path) for path in paths))
         session.skipped += not acts
-        seen.add(uuid)
     return session
-
-
-def branch(records: list[Entry]) -> list[Entry]:
-    """The records of a tree that lead to its last one, by `id` and `parentId`, and those without an id."""
-    others = {str(record["id"]): record for record in records if record.get("id")}
-    place = str(records[-1].get("id"))
-    while place in others:
-        place = str(others.pop(place).get("parentId"))
-    return [record for record in records if str(record.get("id")) not in others]
 
 
 # ---------------------------------------------------------------- evidence: terms and scores

@@ -5563,21 +5563,6 @@ def test_results_without_ids_answer_the_calls_of_a_message_in_order(tmp_path: An
     assert answers == [("one\n", "echo one", False), ("no\n", "ls /nope", True), ("Go on.", None, None)]
 
 
-def test_commands_of_the_older_agents_become_calls(tmp_path: Any) -> None:
-    fenced = [{"role": "user", "content": "Fix it."},
-              {"role": "assistant", "content": "THOUGHT: I look.\n\n```bash\nls\n```"},
-              {"role": "user", "content": "<returncode>0</returncode>\na.py"}]  # fmt: skip
-    path = tmp_path / "a.traj.json"
-    path.write_text(json.dumps({"messages": fenced}))
-    (session,) = history.read_session(str(path))
-    assert (session.entries[2]["tool"], session.entries[2]["args"]) == ("bash", {"command": "ls"})
-    action = "str_replace_editor str_replace /a.py --old_str 'x = 1' --new_str 'x = 2'"
-    path.write_text(json.dumps({"trajectory": [{"thought": "", "action": action, "observation": "done"}]}))
-    (session,) = history.read_session(str(path))
-    expected = {"command": "str_replace", "path": "/a.py", "old_str": "x = 1", "new_str": "x = 2"}
-    assert session.entries[-1]["args"] == expected
-
-
 JUNK: tuple[Any, ...] = (None, 5, True, "", [], {}, [1, None, {"type": "text"}], {"a": {"b": 1}}, "x", [[]], -1.5)
 
 
