@@ -852,7 +852,7 @@ def expand(entries: Sequence[Entry], ids: Sequence[str]) -> dict[str, Any]:
 
 Ask = Callable[[Dict[str, Any], Dict[str, Any], float], Mapping[str, Any]]  # state, questions, seconds -> answers by id
 Edits = List[Dict[str, Any]]  # {"type": "context_edit", "targetId": entry id, "replacement": text or None}
-MARK = "[context-guard]"
+MARK, _PRUNED = "[context-guard]", "[jev-lens pruned:"  # what texts of ours begin with, and those of the ledger
 
 # (cache write, cache read) relative to the price of plain input
 PRICES = {"openai": (1.0, 0.1), "openai-codex": (1.0, 0.1), "anthropic": (1.25, 0.1), "anthropic-1h": (2.0, 0.1)}
@@ -949,9 +949,9 @@ def apply_edits(entries: Iterable[Entry], edits: Iterable[Entry], gaps: bool = F
     """The entries as the model is to see them; the latest edit of an entry wins, None leaves it out (with `gaps`, {}
     stands in its place)."""
     new = {edit["targetId"]: edit["replacement"] for edit in edits}
-    seen = [{**entry, "content": new.get(entry["id"])} if entry["id"] in new else entry for entry in entries]
-    gone = {id for id, text in new.items() if text is None}
-    return [{} if entry["id"] in gone else entry for entry in seen if gaps or entry["id"] not in gone]
+    texts = [(entry, new.get(entry["id"], entry)) for entry in entries]
+    seen = ({} if text is None else entry if text is entry else {**entry, "content": text} for entry, text in texts)
+    return [entry for entry in seen if entry or gaps]
 
 
 def _others(entry: Entry) -> int:
@@ -1581,7 +1581,6 @@ _LEDGER_WORDS = {  # the question, what yes and what no stands for
                "It has acted on it or moved on, it led nowhere, or it is cheap to get again."),
     "outcome_only": ("Is only the outcome in the output of `item` useful, so that its middle could go?",
                      "Status, last lines, an error or a count is all that matters.", "Lines of the middle matter too.")}
-_PRUNED = "[jev-lens pruned:"  # the seeds' prefix
 
 
 def bucket(needed: Any, outcome_only: Any, s: Any) -> str:
@@ -1626,26 +1625,26 @@ class Ledger:
         what was applied once is applied in the same bytes."""
         self.calls, s = self.calls + 1, self.settings
         at = {entry["id"]: i for i, entry in enumerate(entries) if entry.get("role") == "tool" and not _others(entry)}
-        ready = [row for row in self._rows("pending") if row["id"] in at]
-        saved = sum(4 * row["tokensBefore"] - len(row["text"]) for row in ready)
-        tail = sum(map(_weight, entries[min((at[row["id"]] for row in ready), default=len(entries)):]))
+        waiting = [row for row in self._rows("pending") if row["id"] in at]
+        saved = sum(4 * row["tokensBefore"] - len(row["text"]) for row in waiting)
+        tail = sum(map(_weight, entries[min((at[row["id"]] for row in waiting), default=len(entries)):]))
         enough = saved >= 4 * s.budget_min_tokens and saved >= s.budget_fraction * tail
         if idle > s.cache_ttl or self.mode == "rolling" or self.mode == "budget" and enough:
-            self._settle(ready, "cold" if idle > s.cache_ttl else self.mode)
+            self._freeze(waiting, "cold" if idle > s.cache_ttl else self.mode)
         new = [{"targetId": row["id"], "replacement": row["text"]} for row in self._rows("applied") if row["id"] in at]
         return apply_edits(entries, new)
 
-    def _rows(self, status: str) -> list[dict[str, Any]]:
+    def compacted(self) -> None:
+        """The host is about to compact: the cache goes anyway, so what waits is applied. `off` applies nothing."""
+        self._freeze(self._rows("pending"), "compaction")
+
+    def _rows(self, status: str) -> list[Entry]:
         rows = self.decisions.values() if self.mode != "off" else ()
         return [row for row in rows if row["status"] == status and row["text"]]
 
-    def _settle(self, rows: Iterable[dict[str, Any]], reason: str) -> None:
+    def _freeze(self, rows: Iterable[Entry], reason: str) -> None:
         for row in rows:
             row.update(status="applied", appliedAtCall=self.calls, appliedReason=reason)
-
-    def compacted(self) -> None:
-        """The host is about to compact: the cache goes anyway, so what waits is applied. `off` applies nothing."""
-        self._settle(self._rows("pending"), "compaction")
 
     def to_json(self) -> str:
         """All decisions, as text."""
