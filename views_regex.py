@@ -1118,9 +1118,9 @@ def _section_blocks(doc: Doc) -> List[Block]:
 # ---------------------------------------------------------------- terms and names
 
 _TERM_RULES = (
-    Rule("quoted", r"`([^`\n]{3,60})`|\"([^\"\n]{4,60})\"|(?<![A-Za-z0-9])'([^'\n]{4,60})'", "see `_render`", "`b`"),
-    # versions (7.8.1, 5.0.0-beta.2) and codes of linters and compilers (F541, TS2345, E0308)
-    Rule("code-term", r"\b(?:[0-9]{1,6}(?:\.[0-9]{1,6}){1,5}|[A-Z]{1,6}[0-9]{2,6})\b", "rxjs 7.8.1", "rxjs 7"),
+    # quotations; versions (7.8.1, 5.0.0-beta.2) and codes of linters and compilers (F541, TS2345, E0308)
+    Rule("literal", r"`([^`\n]{3,60})`|\"([^\"\n]{4,60})\"|(?<![A-Za-z0-9])'([^'\n]{4,60})'"
+         r"|\b([0-9]{1,6}(?:\.[0-9]{1,6}){1,5}|[A-Z]{1,6}[0-9]{2,6})\b", "rxjs 7.8.1", "rxjs 7, `b`"),
     Rule("name", r"[A-Za-z_][A-Za-z0-9_]{4,}", "x = max_value", "a = b12c"),
     Rule("name-sign", r"[a-z][A-Z]|[A-Za-z0-9]_|_[A-Za-z0-9]|[0-9]", "maxValue", "value"),
     Rule("name-part", r"[A-Z]{2,}(?![a-z])|[A-Z]?[a-z]+", "HTTPError", "12_34"),
@@ -1183,10 +1183,8 @@ def strings(value: Any) -> Iterator[str]:
 
 def _words(text: str) -> Iterator[Tuple[str, float]]:
     """(term, weight) for each quotation, code and word of a text, in their order."""
-    for groups in pattern("quoted").findall(text):
+    for groups in pattern("literal").findall(text):
         yield "".join(groups).strip().lower(), _NAMED
-    for code in pattern("code-term").findall(text):
-        yield code.lower(), _NAMED
     named, parts = pattern("name-sign").search, pattern("name-part").findall
     for word in pattern("word").findall(text):
         if len(word) >= 4 and named(word):
@@ -1532,21 +1530,15 @@ def _library_lines(lines: Sequence[str], start: int, end: int) -> Set[int]:
     """The lines of frames in libraries: a frame line with the deeper lines below it, or, where pytest prints the place
     below the source, all lines back to the frame before; `E` lines never."""
     frame, library = pattern("frame").match, pattern("library").search
+    frames = [line for line in range(start + 1, end) if frame(lines[line])]
     folded: Set[int] = set()
-    before = start
-    inside: float = inf  # the indentation of the library frame above
-    for line in range(start + 1, end):
+    for before, line, after in zip([start, *frames], frames, [*frames[1:], end]):
         text = lines[line]
         indent = len(text) - len(text.lstrip())
-        if frame(text):
-            below_source = not indent and text[0] != "F" and ": in " not in text
-            inside = indent if library(text) else inf
-            folded.update(range(before + 1 if below_source else line, line + 1) if inside < inf else ())
-            before = line
-        elif indent > inside:
-            folded.add(line)
-        else:
-            inside = inf
+        below_source = not indent and text[0] != "F" and ": in " not in text
+        deeper = takewhile(lambda at: lines[at][:indent + 1].isspace(), range(line + 1, after))
+        if library(text):
+            folded.update(range(before + 1, line + 1) if below_source else (line, *deeper))
     return {line for line in folded if not lines[line].startswith("E  ")}
 
 
@@ -1580,19 +1572,17 @@ _BASE_RULES = (
 # screen's end is its present; a report's end is used most.
 _SHARES = {
     "test": (0, 0.06, 0.04, 0.0), "build": (0, 0.0, 0.0, 0.08), "search": (0, 0.0, 0.0, 0.15),
-    "diff": (0, 0.0, 0.0, 0.3), "report": (2, 0.0, 0.25, 0.15), "web": (0, 0.15, 0.0, 0.15),
+    "diff": (0, 0.0, 0.0, 0.18), "report": (2, 0.0, 0.25, 0.15), "web": (0, 0.15, 0.0, 0.15),
     "tree": (1, 0.0, 0.0, 0.15), "filelist": (1, 0.0, 0.0, 0.15), "json": (0, 0.0, 0.0, 0.1),
     "terminal": (0, 0.0, 0.3, 0.0), "git-log": (1, 0.0, 0.0, 0.1), "table": (0, 0.0, 0.0, 0.05),
-    "log": (0, 0.0, 0.0, 0.1), "other": (0, 0.06, 0.06, 0.2),
+    "other": (0, 0.06, 0.06, 0.2),
 }
 # Lines up to which a unit is chosen whole, by shape: hunks and commits are read whole, and short records of JSON.
 _AS_ONE = {"diff": inf, "git-log": inf, "json": UNIT_LINES}
 _LIST_WHOLE = 110  # lines: a path list this short stays whole, for any of its equals may be the one that is picked
 _SHARED_MOST = 400_000  # characters; the shares of a larger text are those of a text of this size: views stay small
 _RARE = 0.03  # share of the lines: more lines than these that are unlike all others are no exception
-_HITS = 400  # hits of a term among which its best are looked for
 _BUILD_LINES = 20_000  # lines read for diagnostics: the first ones are mended first, and the rest is their echo
-_BUILD_TAIL = 20  # the last lines of an install or build say how it ended
 _FEW_VALUES = 12  # different values of a JSON key that make it a kind, not a content
 _NEAR = 12  # lines below a heading in which its text begins, and below a commit's hash its subject
 
@@ -1609,9 +1599,9 @@ def base(doc: Doc, terms: Mapping[str, float]) -> Optional[View]:
     return _view(doc, "base", _BASES.get(doc.shape, _by_shares)(doc, terms), terms)
 
 
-def _by_shares(doc: Doc, terms: Mapping[str, float], shape: str = "") -> Set[int]:
+def _by_shares(doc: Doc, terms: Mapping[str, float]) -> Set[int]:
     """The lines of each block, the first, the last and those with case terms, as _SHARES gives them to the shape."""
-    firsts, head, tail, told = _SHARES.get(shape or doc.shape, _SHARES["other"])
+    firsts, head, tail, told = _SHARES.get(doc.shape, _SHARES["other"])
     named = _best(doc, _scores(doc, terms), told, _wholes(doc, _AS_ONE.get(doc.shape, 0)))
     return _firsts(doc, firsts) | _part(doc, head) | _part(doc, tail, backwards=True) | named
 
@@ -1637,15 +1627,14 @@ def _base_build(doc: Doc, terms: Mapping[str, float]) -> Set[int]:
     What is said a third time word for word shows its place only, without the source below.
     """
     found = _diagnostics(doc)
-    keep = _edges(doc, 2, _BUILD_TAIL)
-    few = sum(item.severity == "error" for item in found) <= _MANY
+    keep = _edges(doc, 2, 20)  # the last lines of an install or build say how it ended
+    few = sum(item.error for item in found) <= _MANY
     seen: "Counter[str]" = Counter()
     paths = {""}
     library = pattern("library").search
     for item in found:
         seen.update({item.code, item.message})
-        error = few and item.severity == "error"
-        foreign = item.severity != "error" and library(item.path)
+        error, foreign = few and item.error, not item.error and library(item.path)
         if seen[item.message] <= _FEW and (error or seen[item.code] <= _FEW and not foreign):
             keep.update(range(item.start, min(item.end, item.start + _MANY)))
         elif error or item.path not in paths and len(paths) < _MANY and not foreign:
@@ -1663,7 +1652,7 @@ class _Diagnostic(NamedTuple):
     start: int
     end: int
     place: int
-    severity: str
+    error: bool
     code: str
     message: str
     path: str
@@ -1690,16 +1679,15 @@ def _diagnostics(doc: Doc) -> List[_Diagnostic]:
         if indent >= 0:
             code, message = coded(text), text[at.end() if at else 0:]
             name = code.group() if code else thin("#", text[:_WIDTH])[:80].strip()
-            found.append(_Diagnostic(line, line + 1, line, said and said.lastgroup or "error", name, message, path))
+            found.append(_Diagnostic(line, line + 1, line, not said or said.lastgroup == "error", name, message, path))
     return found
 
 
 def _base_search(doc: Doc, terms: Mapping[str, float]) -> Set[int]:
     """The rows that the case terms choose, and each term's best two: a frequent word must not crowd out the others."""
-    scores = _scores(doc, terms)
-    keep = _by_shares(doc, terms)
+    scores, keep = _scores(doc, terms), _by_shares(doc, terms)
     for term in terms:
-        hits = _lines_with(doc, term, _HITS, "word-start")
+        hits = _lines_with(doc, term, rule="word-start")
         keep.update(sorted(hits, key=lambda line: -scores.get(line, 0.0))[:_FEW])
     return keep
 
@@ -1708,10 +1696,7 @@ def _base_diff(doc: Doc, terms: Mapping[str, float]) -> Set[int]:
     """File and hunk headers, changed declarations, and hunks by case terms, whole."""
     declared = pattern("declaration").match
     changed = {line for line, text in enumerate(_plain(doc)) if text[:1] in ("+", "-") and declared(text)}
-    keep = changed.union(block.start for block in doc.blocks())
-    spent = sum(_size(doc, line, line + 1) for line in keep) / (len(doc.text) or 1)
-    share = _SHARES["diff"][3]
-    chosen = _best(doc, _scores(doc, terms), max(share - spent, share / 3), _wholes(doc, inf))
+    keep, chosen = changed.union(block.start for block in doc.blocks()), _by_shares(doc, terms)
     for file in doc.blocks():
         if file.kind == "file" and not chosen.isdisjoint(range(file.start, file.end)):
             keep.update(range(file.start, file.start + 5))
@@ -1752,15 +1737,10 @@ def _base_table(doc: Doc, terms: Mapping[str, float]) -> Set[int]:
     return {-line for _, line in best.values()} | _edges(doc, 9, 5) | _by_shares(doc, terms)
 
 
-def _base_log(doc: Doc, terms: Mapping[str, float]) -> Set[int]:
-    """Templates as in `log` and term lines; of a text without templates as any other."""
-    view = log(doc, terms)
-    return _by_shares(doc, terms).union(view.keep) if view else _base_other(doc, terms)
-
-
 def _base_other(doc: Doc, terms: Mapping[str, float]) -> Set[int]:
-    """Head, end, what stands out, and the lines that case terms choose."""
-    return _by_shares(doc, terms, "other") | _outstanding(doc)
+    """Head, end, the lines that case terms choose, and the templates of a log, as in `log`, or else what stands out."""
+    view = log(doc, terms) if doc.shape == "log" else None
+    return _by_shares(doc, terms) | (set(view.keep) if view else _outstanding(doc))
 
 
 def _outstanding(doc: Doc) -> Set[int]:
@@ -1777,7 +1757,7 @@ def _rare_signals(doc: Doc, share: float) -> Set[int]:
 
 _BASES: Dict[str, Callable[[Doc, Mapping[str, float]], Set[int]]] = {
     "test": _base_test, "build": _base_build, "search": _base_search, "diff": _base_diff, "json": _base_json,
-    "git-log": _base_git_log, "table": _base_table, "log": _base_log, "other": _base_other,
+    "git-log": _base_git_log, "table": _base_table, "log": _base_other, "other": _base_other,
 }
 
 # P(a new name of an output is used in the next two messages), by shape (levers 2.2, per name, recorded sessions); of
@@ -1789,8 +1769,7 @@ _USED_ELSE = 0.012  # all shapes together
 _PRICE = 13_000  # characters that a name which was needed and missing costs (3,240 tokens a lost reference, measured)
 _SEEN_LIFT = (0.6, 0.6, 1.0, 2.3, 2.3, 2.3, 2.8)  # by how often a name stands in the output; the last for more
 _SHARED_LIFT, _STRANGE_LIFT = 1.7, 0.8  # the name shares a word with the case, or not
-_HASH_LIFT = 0.4  # long numbers and hashes are rarely typed again
-_COMMIT_LIFT = 7.0  # but a commit's hash is, in what a commit printed
+_HASH_LIFT, _COMMIT_LIFT = 0.4, 7.0  # long numbers and hashes are rarely typed again, but what a commit printed is
 _STRUCTURE_LIFT, _TERM_LIFT, _EARLY_LIFT = 1.6, 2.0, 1.5  # of the line: a declaration, many terms, in the first fifth
 _MARKER_COST = 8  # characters: a line that is put back splits a gap and makes one more marker
 _COVER_LINES = 400  # at either end of a text; between them only lines with many terms: others are a list of equals
@@ -1863,8 +1842,8 @@ def fit(doc: Doc, keep: Iterable[int], terms: Mapping[str, float] = {},
 
     Head, tail, the pieces with case terms, and those whose names are worth their characters.
     """
-    long = [line for line in keep if len(doc.lines[line]) > LONG_LINE] if doc.kind in TIDIED else []
-    return {line: _pieces(doc, doc.lines[line], terms, known) for line in long}
+    return {line: _pieces(doc, doc.lines[line], terms, known) for line in keep
+            if len(doc.lines[line]) > LONG_LINE and doc.kind in TIDIED}
 
 
 def _pieces(doc: Doc, text: str, terms: Mapping[str, float], known: AbstractSet[str]) -> Tuple[Tuple[int, int], ...]:
@@ -1930,15 +1909,14 @@ def tidy(line: str) -> str:
     return pattern("bar").sub(lambda match: match.group()[:_BAR] + "…", line)
 
 
-def _thinned(doc: Doc, line: int, after_gap: bool) -> str:
-    """The line with its number prefix, or without it where the number follows from the line before."""
-    text = doc.lines[line]
-    cut = doc.numbers.prefix[line]
-    if not cut or after_gap or not line:
-        return text
+def _thinned(doc: Doc, line: int) -> str:
+    """The line without its number prefix where the number follows from the line before.
+
+    Every tenth number stays, so that any line is at most nine lines from a printed number (measured best).
+    """
     before, number = _printed(doc, line - 1), _printed(doc, line)
-    # every tenth number stays, so that any line is at most nine lines from a printed number (measured best)
-    return text[cut:] if number == before + 1 and before and number % 10 else text
+    follows = before and number == before + 1 and number % 10
+    return doc.lines[line][doc.numbers.prefix[line] if follows else 0:]
 
 
 def _printed(doc: Doc, line: int) -> int:
@@ -1951,9 +1929,7 @@ def _in_pieces(text: str, pieces: Sequence[Tuple[int, int]]) -> str:
     parts: List[str] = []
     at = 0
     for start, end in (*pieces, (len(text), len(text))):
-        if start > at:
-            parts.append(f"{MARK}{start - at} chars{MARK}")
-        parts.append(text[start:end])
+        parts += [f"{MARK}{start - at} chars{MARK}"] * (start > at) + [text[start:end]]
         at = end
     return "".join(parts)
 
@@ -1983,19 +1959,16 @@ def render(doc: Doc, view: View, *, gutter: bool = False, thin: bool = True) -> 
     out: List[str] = []
     kept: List[int] = []
     at = 0
-    for line in (*view.keep, total):
+    for line in view.keep:
         gap = markers(doc, view, at, line) if line > at else []
-        out += gap
         at = line + 1
-        if line == total:
-            break
         text = doc.lines[line]
         shown = _in_pieces(text, view.pieces[line]) if line in view.pieces else tidy(text) if tidied else text
         if shown == text:
             kept.append(line)
-            shown = _thinned(doc, line, bool(gap)) if thinning else text
-        out.append(f"{doc.numbers.number(line):>{width}}│ {shown}" if width else shown)
-    return Rendered("\n".join(out), tuple(kept))
+            shown = _thinned(doc, line) if thinning and line and not gap else text
+        out += [*gap, f"{doc.numbers.number(line):>{width}}│ {shown}" if width else shown]
+    return Rendered("\n".join(out + markers(doc, view, at, total)), tuple(kept))
 
 
 # ---------------------------------------------------------------- all rules
