@@ -1216,9 +1216,9 @@ def _lines_with(doc: Doc, literal: str, most: int = _HITS_MOST, rule: str = "") 
     match = pattern(rule).match if rule else None
     found: List[int] = []
     at = low.find(literal)
-    left = 2 * len(doc.lines)  # places looked at: where there are more of them, the literal stands inside words
-    while at >= 0 and len(found) < most and left:
-        left -= 1
+    for _ in range(2 * len(doc.lines)):  # places looked at: where there are more, the literal stands inside words
+        if at < 0 or len(found) >= most:
+            break
         fits = not match or match(doc.text, at)
         if fits:
             found.append(bisect_right(starts, at) - 1)
@@ -1260,10 +1260,10 @@ _VIEW_RULES = (
     Rule("varying", r"https?://[^\s\"']+|(?<![\w.@+-])[\w.@+-]{0,80}/[^\s:,\"'()]+|\b[0-9a-f]{8,40}\b|[0-9]+"
          r"|\"[^\"\n]{0,200}\"|'[^'\n]{0,200}'|‘[^’\n]{0,200}’|`[^`\n]{0,200}`", "took 12 ms", "done"),
     # also in a row of a search or of a diff
-    Rule("declaration", r"^(?:[^\s:][^:\n]{0,300}?([:-])[0-9]{1,7}\1)?[+-]?\s*"
-         r"(?:(?:export|default|async|pub|public|private|protected|static|final|abstract|override|inline|unsafe|const"
-         r"|virtual|suspend|open|data|sealed|local)\s+){0,5}(?:def|class|function|func|fn|interface|struct|enum|trait|impl"
-         r"|type|module|namespace|const|record|object|fun)\s+\(?[A-Za-z_$]", "+    def feed(self, data):", "+    default = 3"),
+    Rule("declaration", r"^(?:[^\s:][^:\n]{0,300}?([:-])[0-9]{1,7}\1)?[+-]?\s*(?:(?:export|default|async|pub|public"
+         r"|private|protected|static|final|abstract|override|inline|unsafe|const|virtual|suspend|open|data|sealed|local)"
+         r"\s+){0,5}(?:def|class|function|func|fn|interface|struct|enum|trait|impl|type|module|namespace|const|record"
+         r"|object|fun)\s+\(?[A-Za-z_$]", "+    def feed(self, data):", "+    default = 3"),
     # files that nobody fixes from here: frames and notes in them are folded
     Rule("library", r"site-packages|dist-packages|node_modules|/usr/(?:local/)?(?:lib|include|share)|/opt/conda|\.pyenv"
          r"|lib/python3|\.cargo/registry|/rustc/|node:|/go/(?:src|pkg/mod)/|<frozen|<template>|/gems/|/vendor/"
@@ -1273,6 +1273,30 @@ _VIEW_RULES = (
     Rule("frame", r"^\s*(?:File \"[^\"\n]{1,300}\", line [0-9]+|at [^\n]{1,400}|❯ \S+:[0-9]+|# \S+\.rb:[0-9]+"
          r"|[0-9]+: +[A-Za-z_<]\S*::|[^\s:]{1,250}\.[a-z]{1,4}:[0-9]{1,7}(?::|$))",
          "  File \"a.py\", line 3, in f", "    x = 1"),
+    # where a diagnostic stands: path:line:col (gcc, go, javac, mypy, ruff), path(line,col) (tsc, msvc), --> (rust)
+    Rule("diagnostic", r"^\s*(?:-->\s*|(?:ERROR|WARNING|error|warning):? )?(?![0-9]{1,4}[-:T])"
+         r"(?P<path>(?:[A-Za-z]:)?[^\s:()|]{1,250})(?::[0-9]{1,7}(?::[0-9]{1,6})?:?|\([0-9,]{1,14}\):?)(?:\s|$)",
+         "src/kilo.c:514:43: error: x", "12:30 lunch at noon"),
+    Rule("severity", r"(?P<error>\b(?:fatal|errors?|err!|failed|failure|undefined reference|unresolved|panicked"
+         r"|traceback|cannot)(?![a-z])|[a-z](?:error|exception)\b|\*\*\*)|(?P<warning>\bwarn(?:ing)?\b)"
+         r"|(?P<note>\b(?:note|help|info|required from)\b)", "npm ERR! code 1", "informative errorless text",
+         re.IGNORECASE),
+    Rule("message-code", r"\b[A-Z]{1,7}[0-9]{2,5}\b|\[-W[a-z0-9=+-]+\]|\[[a-z][a-z-]{2,40}\]$"
+         r"|(?<=  )[@a-z][a-z/-]{1,60}-[a-z-]{2,60}$", "x.py:1:1: D205 blank line", "error: bad thing"),
+    Rule("source-quote", r"^\s*(?:-->|:::|\||=|\^|[0-9]+ +\|)", " 12 |   let x = 1;", "a | b"),
+    # what diffs and commits begin with; classify and blocks read them too
+    Rule("diff-file", r"^(?:diff --git |Index: |\*\*\* (?:Add|Update|Delete) File: )", "diff --git a/x b/x", "--- a/x"),
+    Rule("diff-head", r"^(?:index [0-9a-f]|--- |\+\+\+ |(?:new|deleted) file|rename |similarity |Binary |old m|new m)",
+         "+++ b/x.py", "++ x"),
+    Rule("hunk", r"^@@ ", "@@ -1,3 +1,4 @@ class A:", "@ -1"),
+    Rule("commit", r"^[*|\\/ ]{0,20}(?:commit )?[0-9a-f]{7,40}\b", "commit dff7cc3", "    Fix a1b2"),
+    Rule("number", r"^\s*[+-]?(?:[0-9]{1,15}\.?[0-9]{0,15}|\.[0-9]{1,15})(?:[eE][+-]?[0-9]{1,2})?\s*$",
+         "-20.5", "5 mm"),
+    Rule("json-pair", r"^\s*\"([^\"\n]{1,80})\": (.{1,200}?),?$", '    "code": "E501",', '    "5.0.0",'),
+    Rule("piece", r"[\s\S]{59,238}?(?:[,;}\]]|\\n)|[\s\S]{1,240}", "abc", ""),
+    # what tidying shortens
+    Rule("bar", r"([=\-_.*#~])(?:\1{24,}| (?:\1 ){11,})", "=" * 30 + " FAILURES", "_ " * 11),
+    Rule("padding", r"(?<=\S)[ \t]{8,}(?=\S)", "name        value", "name       value"),
 )
 # Where signals may stand, for a quick search; the rule then decides.
 _SIGNAL_WORDS = ("error", "exception", "fail", "traceback", "panic", "fatal", "warn", "denied", "refused", "missing",
@@ -1468,9 +1492,9 @@ _FAILURE_RULES = (
 _FAILURE_WORDS = ("(fail)", "___ ", "fail: ", "error: ", " stdout ----", " panicked at ", "● ", "fail ", ") ", "✖ ",
                   "✗ ", "✘ ", "× ", "not ok ", "<<< ", "failed", "[fail]", "***", "could not compile",
                   "importerror while", "compilation error", "no tests ran", "segmentation fault", "fatal python")
-_BEFORE_MARK = 6  # source lines before pytest's `>` line: without them edits were missed, with more nothing was gained
-_FEW_FAILURES = 5  # so few are fixed one by one, from the source that the runner printed: most of a function
-_BEFORE_MARK_FEW = 24
+# Source lines before pytest's `>` line: without the 6 edits were missed, with more nothing was gained; but up to 5
+# failures are fixed one by one, from the source that the runner printed: most of a function.
+_BEFORE_MARK, _FEW_FAILURES, _BEFORE_MARK_FEW = 6, 5, 24
 
 
 def testlog(doc: Doc, terms: Mapping[str, float] = {}) -> Optional[View]:
@@ -1544,37 +1568,13 @@ def _library_lines(lines: Sequence[str], start: int, end: int) -> Set[int]:
 
 # ---------------------------------------------------------------- base views by shape, name cover, long lines
 
-_BASE_RULES = (
-    # where a diagnostic stands: path:line:col (gcc, go, javac, mypy, ruff), path(line,col) (tsc, msvc), --> (rust)
-    Rule("diagnostic", r"^\s*(?:-->\s*|(?:ERROR|WARNING|error|warning):? )?(?![0-9]{1,4}[-:T])"
-         r"(?P<path>(?:[A-Za-z]:)?[^\s:()|]{1,250})(?::[0-9]{1,7}(?::[0-9]{1,6})?:?|\([0-9,]{1,14}\):?)(?:\s|$)",
-         "src/kilo.c:514:43: error: x", "12:30 lunch at noon"),
-    Rule("severity", r"(?P<error>\b(?:fatal|errors?|err!|failed|failure|undefined reference|unresolved|panicked"
-         r"|traceback|cannot)(?![a-z])|[a-z](?:error|exception)\b|\*\*\*)|(?P<warning>\bwarn(?:ing)?\b)"
-         r"|(?P<note>\b(?:note|help|info|required from)\b)", "npm ERR! code 1", "informative errorless text",
-         re.IGNORECASE),
-    Rule("message-code", r"\b[A-Z]{1,7}[0-9]{2,5}\b|\[-W[a-z0-9=+-]+\]|\[[a-z][a-z-]{2,40}\]$"
-         r"|(?<=  )[@a-z][a-z/-]{1,60}-[a-z-]{2,60}$", "x.py:1:1: D205 blank line", "error: bad thing"),
-    Rule("source-quote", r"^\s*(?:-->|:::|\||=|\^|[0-9]+ +\|)", " 12 |   let x = 1;", "a | b"),
-    # what diffs and commits begin with; classify and blocks read them too
-    Rule("diff-file", r"^(?:diff --git |Index: |\*\*\* (?:Add|Update|Delete) File: )", "diff --git a/x b/x", "--- a/x"),
-    Rule("diff-head", r"^(?:index [0-9a-f]|--- |\+\+\+ |(?:new|deleted) file|rename |similarity |Binary |old m|new m)",
-         "+++ b/x.py", "++ x"),
-    Rule("hunk", r"^@@ ", "@@ -1,3 +1,4 @@ class A:", "@ -1"),
-    Rule("commit", r"^[*|\\/ ]{0,20}(?:commit )?[0-9a-f]{7,40}\b", "commit dff7cc3", "    Fix a1b2"),
-    Rule("number", r"^\s*[+-]?(?:[0-9]{1,15}\.?[0-9]{0,15}|\.[0-9]{1,15})(?:[eE][+-]?[0-9]{1,2})?\s*$",
-         "-20.5", "5 mm"),
-    Rule("json-pair", r"^\s*\"([^\"\n]{1,80})\": (.{1,200}?),?$", '    "code": "E501",', '    "5.0.0",'),
-    Rule("piece", r"[\s\S]{59,238}?(?:[,;}\]]|\\n)|[\s\S]{1,240}", "abc", ""),
-)
 # What a base view takes by shape: lines of each block that say something, then shares of the characters: first lines,
 # last lines, lines (or ranges) with case terms; the best of those measured on recorded sessions (levers 2.3). A
 # screen's end is its present; a report's end is used most.
 _SHARES = {
-    "test": (0, 0.06, 0.04, 0.0), "build": (0, 0.0, 0.0, 0.08), "search": (0, 0.0, 0.0, 0.15),
-    "diff": (0, 0.0, 0.0, 0.18), "report": (2, 0.0, 0.25, 0.15), "web": (0, 0.15, 0.0, 0.15),
-    "tree": (1, 0.0, 0.0, 0.15), "filelist": (1, 0.0, 0.0, 0.15), "json": (0, 0.0, 0.0, 0.1),
-    "terminal": (0, 0.0, 0.3, 0.0), "git-log": (1, 0.0, 0.0, 0.1), "table": (0, 0.0, 0.0, 0.05),
+    "test": (0, 0.06, 0.04, 0.0), "build": (0, 0, 0, 0.08), "search": (0, 0, 0, 0.15), "diff": (0, 0, 0, 0.18),
+    "report": (2, 0, 0.25, 0.15), "web": (0, 0.15, 0, 0.15), "tree": (1, 0, 0, 0.15), "filelist": (1, 0, 0, 0.15),
+    "json": (0, 0, 0, 0.1), "terminal": (0, 0, 0.3, 0), "git-log": (1, 0, 0, 0.1), "table": (0, 0, 0, 0.05),
     "other": (0, 0.06, 0.06, 0.2),
 }
 # Lines up to which a unit is chosen whole, by shape: hunks and commits are read whole, and short records of JSON.
@@ -1765,7 +1765,6 @@ _BASES: Dict[str, Callable[[Doc, Mapping[str, float]], Set[int]]] = {
 # reports twice, for a report is what its reader asked for.
 _USED = {"report": 0.102, "docs": 0.026, "other": 0.023, "test": 0.00874, "json": 0.013, "build": 0.00299,
          "search": 0.010, "diff": 0.007, "terminal": 0.006, "tree": 0.001, "filelist": 0.001, "table": 0.001}
-_USED_ELSE = 0.012  # all shapes together
 _PRICE = 13_000  # characters that a name which was needed and missing costs (3,240 tokens a lost reference, measured)
 _SEEN_LIFT = (0.6, 0.6, 1.0, 2.3, 2.3, 2.3, 2.8)  # by how often a name stands in the output; the last for more
 _SHARED_LIFT, _STRANGE_LIFT = 1.7, 0.8  # the name shares a word with the case, or not
@@ -1820,7 +1819,7 @@ def _chances(doc: Doc, rows: Iterable[int], have: AbstractSet[str], terms: Mappi
     """P(used) of each name in these rows that is not in `have`."""
     named, part, hashed = pattern("name-sign").search, pattern("name-part").findall, pattern("hash-like").match
     number = _COMMIT_LIFT if "git commit" in doc.command else _HASH_LIFT
-    rate = _USED.get(doc.shape, _USED_ELSE)
+    rate = _USED.get(doc.shape, 0.012)  # that of all shapes together
     found: Dict[str, float] = {}
     counts = Counter(pattern("name").findall("\n".join([doc.lines[line][:_FAR] for line in rows])))
     for name, count in counts.items():
@@ -1887,10 +1886,6 @@ def candidates(doc: Doc, terms: Mapping[str, float], known: AbstractSet[str] = f
 
 # ---------------------------------------------------------------- rendering and tidying
 
-_RENDER_RULES = (
-    Rule("bar", r"([=\-_.*#~])(?:\1{24,}| (?:\1 ){11,})", "=" * 30 + " FAILURES", "_ " * 11),
-    Rule("padding", r"(?<=\S)[ \t]{8,}(?=\S)", "name        value", "name       value"),
-)
 _BAR = 24  # characters of a bar that stay (reference: a bar is recognised by less, and 24 is what the field keeps)
 TIDIED = ("command", "listing", "data")  # kinds whose lines may be tidied; code and prose are edited from
 # shapes of those kinds that show lines of files: these are edited from and quoted, byte for byte
@@ -1973,6 +1968,6 @@ def render(doc: Doc, view: View, *, gutter: bool = False, thin: bool = True) -> 
 
 # ---------------------------------------------------------------- all rules
 
-RULES: Dict[str, Rule] = {row.name: row for row in (*_CORE_RULES, *_KIND_RULES, *_SHELL_RULES, *_BLOCK_RULES,
-    *_SECTION_RULES, *_RENDER_RULES, *_TERM_RULES, *_VIEW_RULES,
-                                                *_FAILURE_RULES, *_BASE_RULES)}
+RULES: Dict[str, Rule] = {row.name: row for row in (
+    *_CORE_RULES, *_KIND_RULES, *_SHELL_RULES, *_BLOCK_RULES, *_SECTION_RULES, *_TERM_RULES, *_VIEW_RULES,
+    *_FAILURE_RULES)}
