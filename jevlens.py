@@ -1872,16 +1872,14 @@ def claude_response(response: Any, change: Callable[[str], str]) -> Any:
 
     Raises OSError when the whole output, which Claude Code put into a file, cannot be read.
     """
-    if not isinstance(response, Mapping):
-        return swapped(response, change)
-    new = {key: value for key, value in response.items() if not key.startswith("persistedOutput")}
-    path, names = response.get("persistedOutputPath"), new.get("filenames")
+    path, names = _get(response, "persistedOutputPath"), _get(response, "filenames")
     if path:
-        new["stdout"] = read_text(path) if os.path.getsize(path) < PAYLOAD_MAX else ""
-    if names and not new.get("content"):
-        return {**new, "filenames": change("\n".join(names)).split("\n")}
-    new = swapped(new, change)
-    if isinstance(new.get("file"), Mapping) and "content" in new["file"]:
+        response = {key: value for key, value in response.items() if not key.startswith("persistedOutput")}
+        response["stdout"] = read_text(path) if os.path.getsize(path) < PAYLOAD_MAX else ""
+    if names and not response.get("content"):
+        return {**response, "filenames": change("\n".join(names)).split("\n")}
+    new = swapped(response, change)
+    if _get(_get(new, "file"), "content"):
         new["file"]["numLines"] = new["file"]["content"].count("\n") + 1
     return new
 
