@@ -489,15 +489,12 @@ def visits(n: int, most: int) -> list[int]:
     >>> visits(9, 9), visits(10, 5)
     ([8, 0, 4, 2, 6, 1, 3, 5, 7], [9, 0, 5, 2, 7])
     """
-    count = min(n, most)
-    if count < 2:
-        return [n - 1] * count
-    samples = [(2 * i * (n - 1) + count - 1) // (2 * (count - 1)) for i in range(count)]  # evenly, rounded half up
-    order, spans = [samples[-1], samples[0]], [samples[1:-1]]
-    for span in filter(None, spans):  # grows while it is read: breadth first
-        middle = (len(span) - 1) // 2
-        order.append(span[middle])
-        spans += [span[:middle], span[middle + 1:]]
+    count, gaps = min(n, most), max(1, min(n, most) - 1)
+    samples = [n - 1 - (2 * i * (n - 1) + gaps - 1) // (2 * gaps) for i in range(count)]  # evenly, halves to the newest
+    order, spans = [*samples[:1], *samples[1:][-1:]], [samples[1:-1]]
+    for span in filter(None, spans):  # grows while it is read: breadth first, the older half before the newer
+        order.append(span[len(span) // 2])
+        spans += [span[len(span) // 2 + 1:], span[:len(span) // 2]]
     return order
 
 
@@ -582,7 +579,8 @@ def extract(entries: Iterable[Entry] | Index, query: str, *, max_view_bytes: int
     """
     if profile not in ("default", "seed"):
         raise HistoryError(f"jevlens: profile: {profile!r} is neither 'default' nor 'seed'")
-    index, hidden, given, said = _index_of(entries), frozenset(exclude), salience or {}, dict.fromkeys(diagnostics)
+    index = entries if isinstance(entries, Index) else _index_of(entries)
+    hidden, given, said = frozenset(exclude), salience or {}, dict.fromkeys(diagnostics)
     sources = [source for source in index.sources if source.id not in hidden]
     if not sources:
         return Evidence("", (), tuple(said))
@@ -594,7 +592,7 @@ def extract(entries: Iterable[Entry] | Index, query: str, *, max_view_bytes: int
         order = iter([bundle.sources for bundle in rank(pool(found, max_candidates, max_source_chars), query, given)])
         units, frame = [bundle.sources for bundle in found], _seed_frame(found, conversation)
     frame["diagnostic"] = "; ".join(said)
-    shown, omitted = [name for name in frame if frame[name] == -1]
+    shown, omitted = [name for name in frame if frame[name] == -1]  # either frame's two counts
     frame[shown] = frame[omitted] = len(units)  # the widest that they can be
     rows = _fill(order, _row if profile == "default" else _seed_row, max_view_bytes + 1 - len(_json(frame).encode()))
     ids = tuple(dict.fromkeys(source.id for source in sources if source.id in rows))
@@ -608,15 +606,14 @@ def extract(entries: Iterable[Entry] | Index, query: str, *, max_view_bytes: int
 _RECENT = threading.local()  # `index`: of the list that this thread passed last; a loop passes the same one, grown
 
 
-def _index_of(entries: Iterable[Entry] | Index) -> Index:
+def _index_of(entries: Iterable[Entry]) -> Index:
     """The index of a list: the last one extended when its sources are the beginning of these, else a new one."""
-    if isinstance(entries, Index):
-        return entries
     sources, index = [source for source in map(source_of, entries) if source], getattr(_RECENT, "index", Index())
-    _RECENT.index = index if index.sources == sources[:len(index.sources)] else Index()
-    for source in sources[len(_RECENT.index.sources):]:
-        _RECENT.index.add(source)
-    return cast(Index, _RECENT.index)
+    index = index if index.sources == sources[:len(index.sources)] else Index()
+    for source in sources[len(index.sources):]:
+        index.add(source)
+    _RECENT.index = index
+    return index
 
 
 def _order(index: Index, query: str, salience: Mapping[str, float], hidden: Container[str],
@@ -723,7 +720,6 @@ class ExtractiveHistory:
 
     def __init__(self, ask: Ask | None = None, **settings: Any) -> None:
         self.ask, self._conversation, self._generation = ask, "", 0
-        self._annotations = dict[Bundle, Union[float, str]]()
         self.configure(**settings)
 
     def configure(self, **settings: Any) -> None:
@@ -737,8 +733,7 @@ class ExtractiveHistory:
         self._view: Evidence | None = None
         self._made_of, self._anchor = (0, 0), (-1, 0)  # number of entries or place of the prompt, fingerprint so far
         if clear:
-            self._annotations.clear()
-            self._turn = ""
+            self._annotations, self._turn = dict[Bundle, Union[float, str]](), ""
 
     def prepare(self, entries: Sequence[Entry], query: str, conversation: str = "", exclude: Iterable[str] = (),
                 cancelled: Callable[[], bool] = bool) -> Evidence | None:
@@ -758,26 +753,26 @@ class ExtractiveHistory:
         return self._view
 
     def _known(self, entries: Sequence[Entry], query: str, hidden: Container[str],
-                  cancelled: Callable[[], bool]) -> tuple[dict[str, float], list[str]]:
+               cancelled: Callable[[], bool]) -> tuple[dict[str, float], list[str]]:
         """What is known of the pool, after asking about the rest where that is allowed, and the diagnostics."""
-        s, generation, cache, index = self.settings, self._generation, self._annotations, _index_of(entries)
+        s, generation, index = self.settings, self._generation, _index_of(entries)
         sources = [source for source in index.sources if source.id not in hidden]
         found = bundles(sources)
         if s.profile == "default":  # others could not get into the view, whatever is answered
-            order = itertools.islice(_order(index, query, {}, hidden, s.max_candidates), MOST_ASKED_ABOUT)
-            near = {source.id for unit in order for source in unit}
-            found = [bundle for bundle in found if near & {source.id for source in bundle.sources}]
+            best = itertools.islice(_order(index, query, {}, hidden, s.max_candidates), MOST_ASKED_ABOUT)
+            near = set(itertools.chain.from_iterable(best))
+            found = [bundle for bundle in found if near.intersection(bundle.sources)]
         kept = pool(found, s.max_candidates, s.max_source_chars)
-        fresh = [bundle for bundle in reversed(kept) if bundle not in cache][:MOST_QUESTIONS]
+        fresh = [bundle for bundle in reversed(kept) if bundle not in self._annotations][:MOST_QUESTIONS]
         turn = next((source.id for source in reversed(sources) if source.role == "user"), "")
         spent, self._turn = turn in ("", self._turn), turn
         state, questions = salience_request([] if spent else fresh, s.max_source_chars).values()
         if questions:
             given = _ask_all([(state, questions)], self.ask, s, stop=cancelled)[0] if self.ask else [REASONS[0]]
             if generation == self._generation and not cancelled():
-                cache.update(zip(fresh, salience_values(given[0], questions)))
-        known = {bundle: cache.pop(bundle) for bundle in kept if bundle in cache}
-        self._annotations = dict([*cache.items(), *known.items()][-MOST_ANNOTATIONS:])  # the last used come last
+                self._annotations.update(zip(fresh, salience_values(given[0], questions)))
+        known = {bundle: self._annotations.pop(bundle) for bundle in kept if bundle in self._annotations}
+        self._annotations = dict([*self._annotations.items(), *known.items()][-MOST_ANNOTATIONS:])  # last used, last
         said = [] if questions else [SPENT if fresh and spent else BASELINE]
         said += [FALLBACK + value if isinstance(value, str) else SALIENCE for value in known.values()]
         return {bundle.id: value for bundle, value in known.items() if not isinstance(value, str)}, said
