@@ -1833,7 +1833,6 @@ PAYLOAD_MAX = 64_000_000  # bytes of a hook's input or of an output on disk; mor
 # our own tools stay out; anchored, since Claude Code searches for the expression
 CLAUDE_MATCHER = "^(Bash|Read|Grep|Glob|WebFetch|Agent|mcp__(?!(plugin_lens_)?lens__).*)$"
 MCP_VERSIONS = ("2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")  # the first has no handshake
-MCP_META = "io.modelcontextprotocol/"
 MCP_CACHED: Json = {"ttlMs": 3_600_000, "cacheScope": "public"}  # tools change only with the program
 # of the tool, of the command, and of Lens.recall in its order
 RECALL_ARGS = {"id": "the id in the footer of the view", "lines": "40-90, 40, 40-, -90, or several with commas",
@@ -1980,7 +1979,7 @@ def mcp_call(lens: Lens, name: str, args: Any) -> Json:
 def mcp_reply(lens: Lens, method: str, params: Any) -> Json:
     """The `result` or the `error` of one request. Both eras: with `initialize`, and without."""
     asked, name, args, meta = (_get(params, key) for key in ("protocolVersion", "name", "arguments", "_meta"))
-    version, call = _get(meta, MCP_META + "protocolVersion"), method == "tools/call"
+    version, call = _get(meta, "io.modelcontextprotocol/protocolVersion"), method == "tools/call"
     able, info = {"tools": {}}, {"name": "jevlens", "version": __version__}  # type: Any, Any
     asked = asked if asked in MCP_VERSIONS[1:] else MCP_VERSIONS[1]
     rows: dict[str, Json] = {
@@ -1994,7 +1993,7 @@ def mcp_reply(lens: Lens, method: str, params: Any) -> Json:
         return {"error": {"code": -32602 if call else -32601, "message": f"unknown {name if call else method}"}}
     result = mcp_call(lens, name, args) if call else rows[method]
     if version or method == "server/discover":
-        result.update(resultType="complete", _meta={MCP_META + "serverInfo": info})
+        result.update(resultType="complete", _meta={"io.modelcontextprotocol/serverInfo": info})
     return {"result": result}
 
 
@@ -2048,8 +2047,7 @@ JSON_STRING = r'"(?:[^"\\]|\\.)*"'
 STATS = ("jevlens kept out {share:.0%} ({saved:,} tokens): {shortened} of {considered} results shortened, "
          "{recalls} recalls, ${cost:.4f}")
 # how `diff` shows a line that (the model did not get, it got)
-DIFF = {"plain": ("- {}", "  {}"), "terminal": ("\x1b[31m- {}\x1b[0m", "  {}"),
-        "page": ("<li><mark>{}</mark>", "<li>{}")}
+DIFF = {"plain": ("- {}", "  {}"), "colour": ("\x1b[31m- {}\x1b[0m", "  {}"), "page": ("<li><mark>{}</mark>", "<li>{}")}
 PAGE = """<!doctype html><meta charset="utf-8"><meta name="color-scheme" content="light dark"><title>{0}</title>
 <h1>{0}</h1><p>Marked lines were not sent.</p><ol style="font-family:monospace;white-space:pre-wrap">{1}</ol>"""
 
@@ -2205,7 +2203,7 @@ def cmd_diff(args: Any) -> str:
     if args.sent:
         return f"{head}\n{views.render(doc, views.View(row['view'], tuple(sorted(sent)))).text}"
     colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    forms = DIFF["page" if args.html else "terminal" if colour else "plain"]
+    forms = DIFF["page" if args.html else "colour" if colour else "plain"]
     lines = [forms[at in sent].format(html.escape(line) if args.html else line) for at, line in enumerate(doc.lines)]
     if not args.html:
         return "\n".join([head, *lines])
