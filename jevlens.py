@@ -1101,7 +1101,6 @@ def cmd_key(args: Any) -> None:
 
 # ---------------------------------------------------------------- the recall store
 
-ID_DIGITS = 11  # hex digits after the "r"; 44 bits: a clash among a million results is a 3 in 100 chance, and is caught
 ID = "r[0-9a-f]{11,64}"  # nothing else reaches a file name
 
 
@@ -1375,12 +1374,7 @@ class Seen(NamedTuple):
     dropped: tuple[str, ...] = ()
 
 
-LEAST_GAIN = 0.05  # less than this share saved in all: the original object
-NEARLY_FULL = 0.90  # a view of this share of full, blocks put back, is sent as full
 MOST_CHARS = 400_000  # half of a window of 200,000 tokens: sent whole, it ends the session whatever the odds say
-HEADER_LINES = 20  # a shorter header (imports) always stays
-SMALL_GAP = 40  # characters; a smaller gap costs as much as its marker
-RUN_GAIN = 120  # characters that a known run must have, about two markers
 # tool and command of our own recall, also as hosts name a tool of an MCP server
 RECALL = r"(?s)(?:\S*lens\S*__)?recall |bash .*jevlens(?:\.py)? recall "
 
@@ -1420,7 +1414,7 @@ class Lens:
         self.footer: Callable[[Seen], str] = footer or (default_footer if footer is None else lambda seen: "")
         self.session, self.call_id = Session(), ""
         self._fold, self._lock = Fold(self), threading.RLock()
-        self._events: list[Mapping[str, Any]] = []
+        self._events: list[Mapping[str, Any]] = []  # the log; about 400 bytes a result
         self._logged, self._used = set[object](), {"sent": 0, "cut": 0}
         self.resume(session or "")
 
@@ -1445,8 +1439,7 @@ class Lens:
 
         mark: the decision is logged once for each; None: the output stands as it was sent, and is only taken in.
         """
-        output, tool = None, ""  # type: Any, Any
-        case: Case | None = None
+        output, tool, case = None, "", None  # type: Any, Any, Any
         try:
             output, tool, args, *told, is_error = call
             name, args = canonical(tool, args)
@@ -1483,12 +1476,11 @@ class Lens:
                                  id=free_id(doc.text, self.store), dropped=dropped_names(doc, view))
             seen = seen._replace(text="\n\n".join(filter(None, (text, self.footer(seen)))))
         seen = seen._replace(tokens_after=tokens(seen.text))
-        if seen.tokens_after > (1 - LEAST_GAIN) * seen.tokens_before:
+        if seen.tokens_after > 0.95 * seen.tokens_before:  # less than 5 % saved in all: the original object
             return _full(doc.text, reason if view.name == "full" else "no-gain", doc)
         if seen.id:
-            self.store.put(seen.id, {
-                "v": 1, "id": seen.id, **pack(doc.text), "at": round(time.time(), 3), "tool": case.tool,
-                "args": dict(case.args), "view": seen.view, "session": self.session_id})
+            about = {"tool": case.tool, "args": dict(case.args), "view": seen.view, "session": self.session_id}
+            self.store.put(seen.id, {"v": 1, "id": seen.id, **pack(doc.text), "at": round(time.time(), 3), **about})
         return seen
 
     # ------------------------------------------------ recall, session, numbers
@@ -1580,9 +1572,12 @@ class Lens:
 
 
 def free_id(text: str, store: Any) -> str:
-    """The id of a text: short, and whole when another text has the short one."""
+    """The id of a text: short, and whole when another text has the short one.
+
+    11 hex digits are 44 bits: a clash among a million results is a 3 in 100 chance.
+    """
     whole = "r" + digest(text)
-    short = whole[:1 + ID_DIGITS]
+    short = whole[:12]
     return short if unpack(store.get(short) or {"text": text}) == text else whole
 
 
@@ -1642,27 +1637,28 @@ def choose(case: Case, judge: Any, settings: Settings) -> tuple[views.View, str]
         name, keep = "relevant", put_back(case, keep, blocks, need, limit)
     if not code:
         keep = views.cover(doc, keep, known, case.terms)
-    keep = views.close_gaps(doc, keep, SMALL_GAP)
+    keep = views.close_gaps(doc, keep, 40)  # characters: a smaller gap costs as much as its marker
     view = views.View(name, tuple(keep), views.fit(doc, keep, case.terms, known))
-    if len(views.render(doc, view, thin=False).text) >= min(NEARLY_FULL * len(doc.text), MOST_CHARS):
+    # a view of 90 % of full, blocks put back, is sent as full
+    if len(views.render(doc, view, thin=False).text) >= min(0.9 * len(doc.text), MOST_CHARS):
         return full, f"{name}-is-nearly-full"
     return view, reason
 
 
 def put_back(case: Case, keep: Iterable[int], blocks: Sequence[views.Block], need: Sequence[float],
              limit: float) -> list[int]:
-    """The lines of a view, and of the blocks that are needed: P above the limit, pointed at, or a short header."""
+    """The lines of a view, and those of blocks with P above the limit, pointed at, or a header of under 20 lines."""
     forced = pointed(case, blocks)
     back = [block for at, block in enumerate(blocks) if round(need[at], 6) > limit or forced[at]
-            or block.kind == "header" and block.end - block.start < HEADER_LINES]
+            or block.kind == "header" and block.end - block.start < 20]
     return sorted({*keep, *(line for block in back for line in range(block.start, block.end))})
 
 
 def without_known(doc: views.Doc, view: views.View, runs: Sequence[views.Known]) -> views.View:
-    """The view without the lines of these runs; a run of few characters is sent again."""
+    """The view without the lines of these runs; a run of under 120 characters, about two markers, is sent again."""
     kept = set(view.keep)
     sizes = (sum(len(doc.lines[line]) + 1 for line in kept.intersection(range(run.start, run.end))) for run in runs)
-    known = tuple(run for run, size in zip(runs, sizes) if size >= RUN_GAIN)
+    known = tuple(run for run, size in zip(runs, sizes) if size >= 120)
     kept.difference_update(*(range(run.start, run.end) for run in known))
     name = "memory" if known and view.name == "full" else view.name
     return view._replace(name=name, keep=tuple(sorted(kept)), known=known)
@@ -1700,6 +1696,8 @@ SHAPES = ("openai", "responses", "anthropic", "gemini")
 TEXT_TYPES = ("text", "input_text", "output_text", None)  # of parts whose `text` is text; None: Gemini's have no type
 # keys of results whose strings are text, in every host and shape
 TEXT_KEYS = ("text", "content", "output", "error", "result", "stdout", "stderr", "textResultForLlm")
+# where results hold their text, by the role of a message or the type of a part; others are told by their keys
+RESULTS = {"tool": "content", "function": "content", "tool_result": "content"}
 ASSISTANT = ("assistant", "model")
 # How messages begin that a host wrote in the user's name: Claude Code, Codex
 NOISE = ("<command-", "<local-command-", "<task-notification", "<bash-", "<system-reminder", "<environment_context")
@@ -1794,8 +1792,7 @@ class Fold:
         kind, text = str(_get(part, "type")), _get(part, "content" if whole else "text")
         what = _get(part, "function", "custom") or part
         name, args = _get(what, "name"), _get(what, "arguments", "input", "args", "action")
-        result = whole and role in ("tool", "function") or kind == "tool_result"
-        key = "content" if result else "output" if kind.endswith("_call_output") else "response"
+        key = RESULTS.get(role if whole else kind, "output" if kind.endswith("_call_output") else "response")
         if isinstance(part, dict) and key in part:
             self._result(part, key)
         elif what is not part or kind.endswith(("tool_use", "_call")) or args is not None:
