@@ -208,6 +208,7 @@ MOST_LINES = 20_000  # no host sends a longer result whole, so nothing is learne
 MOST_RUNS = 400_000  # remembered in one session, about 80 MB; a longer session was compacted by its host
 RECENT = 5  # edits whose words still point at code that will be edited next
 TELLING = 16  # characters; a shorter line of an edit (`return None`) stands in many blocks
+PADDING = "+- \t\r"  # what a patch has before a line, and what an edit may indent otherwise
 PATCHED = r"(?m)^(?:\*\*\* (?:Update|Add) File: |\+\+\+ b/)(.*\S)"  # what names a file in a patch (apply_patch, git)
 LABEL = 48  # characters of a command that name an earlier result in a marker: enough to tell it from its neighbours
 
@@ -281,10 +282,10 @@ class Session:
         self.edits, self.reads = self.edits + 1, 0
         self.line_edits |= not {"start", "insert_line", "end"}.isdisjoint(args)
         self.recent = [*self.recent, words(text)][-RECENT:]
-        lines = {line.lstrip("+-").strip() for line in text.split("\n")}
+        lines = [line for line in (line.strip(PADDING) for line in text.split("\n")) if len(line) >= TELLING]
         for path in filter(None, (args.get("path"), *(args.get("paths") or re.findall(PATCHED, text)))):
             self.edited[os.path.basename(str(path))] += 1
-            self.touched[os.path.basename(str(path))].update(line for line in lines if len(line) >= TELLING)
+            self.touched[os.path.basename(str(path))].update(lines)
 
     def known(self, doc: views.Doc) -> list[views.Known]:
         """The runs of RUN or more lines that stand in one earlier result as it was sent, in order, not overlapping.
@@ -309,7 +310,8 @@ class Session:
 
 def _hashes(doc: views.Doc, sent: Container[int]) -> "array[int]":
     """A hash for each line that was sent, -1 (never a hash) for the others and for the end."""
-    return array("q", [*(hash(line.rstrip()) if at in sent else -1 for at, line in enumerate(doc.bare)), -1])
+    lines = (hash(line.rstrip()) if at in sent else -1 for at, line in enumerate(doc.bare))
+    return array("q", itertools.chain(lines, (-1,)))
 
 
 def _windows(doc: views.Doc, hashes: "array[int]") -> Iterable[tuple[int, tuple[int, ...]]]:
@@ -388,7 +390,7 @@ EDITED_AT: dict[int, float] = {-2: 0.15, -1: 0.28, 0: 0.39, 1: 0.43, 2: 0.49}
 _JUDGE_RULES: dict[str, str] = {
     "look": r"(?i)\b(?:review|audit|analy[sz]e|explain|investigat\w*|explor\w*|understand)\b(?![\-./]\w)",
     "order": r"(?i)^\W*(?:please\s+)?(?:implement|fix|add|change|update|create|write|refactor|remove|rename|make)\b",
-    "announce": r"(?i)\b(?:now|next|(?:let me|i'll|i'm|i’m|i will|need to|going to)\s(?:now )?"
+    "announce": r"(?i)\b(?:now|next|(?:let me|i'll|i'm|i’m|i will|need to|going to)\s"
                 r"(?:fix|updat|chang|edit|add|mak|implement|modif|replac|remov|writ)\w*)\b",
     "review": r"(?i)\b(?:review|audit)(?:s|ed|ing|er)?\b(?![\-./]\w)",
     "test-file": r"(?i)(?:^|[/_.\-])(?:tests?|spec)(?:[/_.\-]|$)|_test\.|\.test\.",
@@ -411,7 +413,7 @@ class LocalJudge:
     looks_at = 1  # it takes the shape's first view or none, so the others need not be made
 
     def choose(self, case: Case, offered: Sequence[views.View], blocks: Sequence[views.Block]) -> Choice:
-        """The base view of the shape, with 0.9, unless it is none of those; full when P(exact text needed) says so."""
+        """With 0.9 the first view on offer if it is the shape's base view (of docs and settings any), else full."""
         names = [view.name for view in offered] or ["full"]
         code = case.doc.kind == "code"
         suits = names[0] == ("outline" if code else "base") or case.doc.shape in ("docs", "config")
@@ -492,7 +494,7 @@ def pointed(case: Case, blocks: Sequence[views.Block]) -> list[bool]:
     hits, touched = session.hits.get(name, ()), session.touched.get(name, ())
     text = f"{case.latest}\n{case.said}\n{case.task}"[:20_000]
     said = views.names(text).union(re.findall(_JUDGE_RULES["mention"], text), session.searched)
-    lines = {at for at, line in enumerate(doc.bare) if doc.numbers.number(at) in hits or line.strip() in touched}
+    lines = {at for at, line in enumerate(doc.bare) if doc.numbers.number(at) in hits or line.strip(PADDING) in touched}
     return [_own_name(block) in said or not lines.isdisjoint(range(block.start, block.end)) for block in blocks]
 
 

@@ -1573,6 +1573,10 @@ def test_signs_point_at_what_the_session_spoke_of() -> None:
     line = LINES.index("    return value * 11")
     hit = strength(session=session_of((f"shop.py:{line}:    total", "grep", {"pattern": "nothing"})))
     assert hit["step_11"] == 1 and hit["step_12"] == 0
+    lines = "*** Update File: src/shop.py\n-    return value * 13\n+    return value * 1300"
+    for change in ({"patch": lines}, {"path": "shop.py", "edits": [{"old_string": "    return value * 13\n"}]}):
+        edited = strength(session=session_of(("ok", "edit", change)))
+        assert edited["step_13"] == 1 and edited["step_14"] < 1
 
 
 def test_a_session_learns_facts_and_forgets_what_was_sent() -> None:
