@@ -1026,10 +1026,9 @@ def _earlier(before: Sequence[Entry], count: int) -> dict[str, Any]:
     users = [at for at, entry in enumerate(before) if entry.get("role") == "user"]
     talks = [{"user": clip(_asked(before[at]), 800), "assistant": clip("".join(_texts(before[at:end])[-1:]), 1200)}
              for at, end in zip(users, [*users[1:], len(before)])]
-    state = {"summary": clip("".join(_texts(before, "summary")[-1:]), 2000), "first_request":
-             clip(flat(before[users[0]]).strip(), 1000) if len(users) > count else "",
-             "recent_exchanges": [*map(_given, talks[-count:])]}
-    return _given(state) if count else {}
+    first = flat(before[users[0]]).strip() if len(users) > count else ""
+    return {} if not count else _given({"summary": clip("".join(_texts(before, "summary")[-1:]), 2000), "first_request":
+                                        clip(first, 1000), "recent_exchanges": [*map(_given, talks[-count:])]})
 
 
 def _outputs(raw: Sequence[Entry], seen: Sequence[Entry], run: Run, s: SimpleNamespace) -> Iterator[Item]:
@@ -1102,9 +1101,8 @@ def chunk_output(text: str) -> list[Chunk]:
         size, blank = sum(sizes[start:end]), {i - start for i in range(start, end) if not lines[i].strip()}
         room = size if files[start] and size <= 1.5 * target else target
         spans += [(start + a, start + b) for a, b in _packed(sizes[start:end], room, ends=blank)]
-    parts = (sum(sizes[a:b]) for a, b in spans)
-    packs = _packed([size if 4 * size < target else target for size in parts], target // 2 * any(files))
-    joined = [(spans[a][0], spans[b - 1][1]) for a, b in packs]
+    small = [size if 4 * size < target else target for size in (sum(sizes[a:b]) for a, b in spans)]
+    joined = [(spans[a][0], spans[b - 1][1]) for a, b in _packed(small, target // 2 * any(files))]
     return [Chunk(f"chunk_{n}", a, b, "\n".join(lines[a:b]), tuple(filter(None, dict.fromkeys(files[a:b]))))
             for n, (a, b) in enumerate(joined, 1)]
 
@@ -1173,9 +1171,8 @@ def _noul(text: str, yes: str = "Yes, keep it.", no: str = "No, it is noise.") -
 
 def _request(work: Work, name: str, shown: Mapping[str, Any], **more: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """State and one question about each of the chunks, items or exchanges that are shown in it by their labels."""
-    run, notes = work.run, work.run.notes
-    notes = notes if len(notes) <= 2000 else "[…]\n" + notes[-1996:]  # of earlier ones the end
-    progress = _given({"latest_note": clip(run.answer, 2000), "earlier_notes": notes})
+    run, end = work.run, work.run.notes if len(work.run.notes) <= 2000 else "[…]\n" + work.run.notes[-1996:]
+    progress = _given({"latest_note": clip(run.answer, 2000), "earlier_notes": end})
     said = {"agent_progress": progress} if work.mid else {"final_answer": clip(run.answer, 6000)}
     situation = _words(work, "work") + _words(work, name + "s")
     situation += _words(work, "history") * (name == "chunk" and bool(work.earlier))
@@ -1264,8 +1261,7 @@ def interpret(answers: Any, labels: Sequence[str], s: Any, mid: bool = False) ->
     if whole is None or not isinstance(chosen, str) or chosen not in odds or None in odds.values():
         return None, "no-answer"
     bar = s.mid_run_chunk_keep_threshold if mid else s.chunk_keep_threshold
-    needed = [(label, _share(answers.get(label))) for label in labels]
-    keep = frozenset(label for label, p in needed if p is None or p >= bar or label == chosen)
+    keep = frozenset(id for id in labels if (p := _share(answers.get(id))) is None or p >= bar or id == chosen)
     if whole >= s.keep_whole_threshold:
         return None, "whole-needed"
     if chosen == "whole" and (odds["whole"] >= s.focus_whole_threshold or not keep):
@@ -1290,7 +1286,7 @@ def _note(item: Item, told: str) -> str:
 
 
 def _stub(item: Item, why: str) -> str:
-    size = item.state["size"] if item.state else f"{format_chars(item.size)} chars"
+    size = item.state.get("size") or format_chars(item.size) + " chars"
     return _note(item, f"Omitted {item.call.label} ({size}): {why}")
 
 
@@ -1365,7 +1361,7 @@ def _judge(items: Sequence[Item], work: Work, answered: Callable[[List[Any]], An
     done = [_decide(item, [each[1:] for each in asked if each[1] and each[0][0] is item], work) for item in large]
     done += [it for group, part, answer in asked if not part for it in _whole_items(group, answer, s)]
     cost, tokens = (sum(getattr(answer, name, 0) for answer in answers) for name in ("cost", "input_tokens"))
-    late = any(answer is None for _, _, answer in asked)
+    late = None in [answer for _, _, answer in asked]
     return done, {"requests": started, "inputTokens": tokens, "costUsd": cost, "timedOut": late}
 
 
@@ -1489,9 +1485,8 @@ def distil(entries: Sequence[Entry], ask: Optional[Ask] = None, *, edits: Sequen
     id, work = entries[run.start]["id"], Work(mid, run, _earlier(seen[:run.start], s.history_exchanges), s)
     # a rule needs no question: it takes all runs as one
     memo, outputs = _memo(records, id), [*_outputs(entries, seen, run if ask else run._replace(start=0), s)]
-    items = [item for item in outputs if item.kind and (
-        not mid or item.id not in memo and "recall" not in item.call.tool
-        and 0 <= item.call.turn < run.turns - s.mid_run_min_age_turns)]
+    items = [it for it in outputs if it.kind and (not mid or it.id not in memo and "recall" not in it.call.tool
+                                                  and 0 <= it.call.turn < run.turns - s.mid_run_min_age_turns)]
     # edits by rule have to pay within an eighth of the turns so far: of recorded sessions, most ended too soon after a
     # run for the even estimate, and for a half
     turns = (_calls(seen[run.start:])[1] if mid else run.turns) // (1 if ask else 8)
@@ -1537,8 +1532,8 @@ def recall_entry(entries: Sequence[Entry], entry_id: str, pattern: str = "", off
     if at < 0:
         raise ValueError(f"jevlens: recall: no result or prompt {entry_id}; use an id from a note that begins {MARK}")
     text = flat(entries[at]) if entries[at].get("role") == "tool" else _transcript(entries, at)
-    lines = [_short(f"{number}: " * bool(pattern) + line, 49_999) for number, line in enumerate(text.split("\n"), 1)
-             if pattern in line]
+    found = ((n, line) for n, line in enumerate(text.split("\n"), 1) if pattern in line)
+    lines = [_short(f"{n}: " * bool(pattern) + line, 49_999) for n, line in found]
     packs = _packed([len(line) + 1 for line in lines[max(0, offset - 1):]], 50_000, max(1, min(limit, 2000)))
     count = next((end for _, end in packs), 0)
     first, last = max(0, offset - 1), max(0, offset - 1) + count
