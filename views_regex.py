@@ -29,8 +29,8 @@ from typing import (AbstractSet, Any, Callable, DefaultDict, Dict, Iterable, Ite
                     Optional, Sequence, Set, Tuple, TypeVar)
 
 __all__ = ["LONG_LINE", "MARK", "RULES", "Block", "Doc", "Known", "Numbering", "Rendered", "Rule", "Shown", "View",
-           "blocks", "bounded", "candidates", "classify", "close_gaps", "cover", "ends", "fit", "markers",
-           "named_files", "names", "pattern", "places", "programs", "read", "render", "shown_by", "signatures", "terms", "tidy"]
+           "blocks", "bounded", "candidates", "classify", "close_gaps", "cover", "ends", "fit",
+           "markers", "named_files", "names", "pattern", "places", "programs", "read", "render", "shown_by", "signatures", "terms", "tidy"]
 
 # ---------------------------------------------------------------- vocabulary
 
@@ -316,14 +316,6 @@ _KIND_RULES = (
          "Wall time", re.A),
     Rule("wrapped-file", r"^(?:<path>([^<\n]{1,400})</path>$|\[File: (\S{1,400}) \(\d+ lines total\)\])",
          "<path>/repo/a.ts</path>", "<path>/repo/a.ts", re.A),
-    # a whole run's verdict or a test's, of the runners that `testlog` knows
-    Rule("verdict", r"^(?:(?:=+ )?\d+ (?:passed|failed|errors?)\b.{0,80} in [\d.]+ ?m?s|=+ (?:FAILURES|ERRORS"
-         r"|test session)|FAILED (?:\((?:fail|err)|\S+::)|Ran \d+ tests?\b|--- (?:FAIL|PASS): |(?:ok"
-         r"|FAIL) {1,2}\t?\S+\t[\d.(]|FAIL$|test result: |\s{0,8}(?:Tests|Test Suites|Test Files) *:? +\d"
-         r"|\s{0,8}\d+ (?:passing|failing|pass|fail)\b|[ℹ#] (?:fail|pass) \d|(?:\[\w+\] )?Tests run: \d"
-         r"|\d+ tests? completed|\d+ examples?, \d+ fail|OK \(\d+ tests?|(?:Failed|Passed)! +- |\d+% tests passed"
-         r"|(?:not )?ok \d+ |\s{0,8}(?:FAIL|PASS) +\S)", "===== 2 failed, 3 passed in 0.31s =====",
-         "the tests passed in the end", re.A),
     Rule("json-head", r"^\s*[{\[]\s*(?:[\"{}\[\]]|$)", '{"a": 1}', "[main 0baa988] Add"),
     Rule("path-only", r"^(?!\d+-\W)(\.?[\w@+~.-]*(?:[/\\][\w@+~ .()\[\]$-]*)+|[\w.-]+\.[A-Za-z]\w{0,5})"
          r"(?::\d+| \(\d+ match(?:es)?\))?[: \r]*$", "./src/a.py", "a, b", re.A),
@@ -407,7 +399,7 @@ def _content_shape(sample: Sequence[str]) -> str:
     return next((shape for shape, found in (
         # before the verdicts: a patch may add lines that look like one, but a test run has no `diff --git`
         ("diff", _count(sample, "diff-file") or _count(sample, "hunk") and _count(sample, "diff-head") > 1),
-        ("test", _count(sample, "verdict")),
+        ("test", any(row and row["verdict"] for row in map(pattern("test-summary").match, sample))),
         ("json", _count(sample[:1], "json-head") and (sample[-1].rstrip()[-1] in "}]" or len(sample[0]) >= _WIDTH)),
         ("build", _messages(sample) >= max(3, 0.1 * total)),
         ("log", _count(sample, "log-row") > 0.3 * total),
@@ -1476,13 +1468,16 @@ _FAILURE_RULES = (
          r"|^\S[^>\n]{0,200} > .{1,200} PASSED$"
          r"|^\s*(?:Passed|Skipped) \S|^(?:Failed|Passed)! |^\s*[0-9]+/[0-9]+ Test|^\s*Start +[0-9]+:|^[0-9]+% tests",
          "test result: FAILED. 1 passed; 1 failed", "    a_test.go:3: FAIL"),
-    # what is said about a whole run, by any of them
-    Rule("test-summary", r"^(?:={3,} [^\n]{0,200}\b(?:passed|failed|errors?|skipped|FAILURES|ERRORS|short test)\b"
-         r"|[0-9]+ (?:passed|failed|errors?|skipped)\b|!+ .{1,200}!$|(?:FAILED|ERROR) \S|Ran [0-9]+ test|OK\b|FAILED \("
-         r"|FAIL\s+\S+\s|ok\s+\S+\s+(?:[0-9.]+s|\(c)|(?:FAIL|PASS)$|test result: |[ℹ#] (?:tests|suites|pass|fail) [0-9]"
-         r"|\s{0,8}(?:Test Suites|Test Files|Tests|Snapshots|Time|Duration):? +[0-9]|rspec \S|[0-9]+ examples?, "
-         r"|\s{0,8}[0-9]+ (?:pass|fail|pend)ing|(?:\[[A-Z]+\] )?(?:Tests run: [^-\n]{1,80}$|BUILD )|[0-9]+ tests? comp"
-         r"|(?:Failed|Passed)! |[0-9]+% tests passed|The following tests FAIL|\s+[0-9]+ - .{1,99}\((?:Fail|Time))",
+    # what is said about a whole run, by any of them; the verdict tells that a text is a test run
+    Rule("test-summary", r"^(?:(?P<verdict>(?:=+ )?[0-9]+ (?:passed|failed|errors?)\b.{0,80} in [0-9.]+ ?m?s"
+         r"|=+ (?:FAILURES|ERRORS|test session)|FAILED (?:\((?:fail|err)|\S+::)|Ran [0-9]+ test|FAIL\s+\S+\s|FAIL$"
+         r"|ok\s+\S+\s+(?:[0-9.]+s|\(c)|test result: |1\.\.[0-9]+$|[ℹ#] (?:tests|suites|pass|fail) [0-9]"
+         r"|\s{0,8}(?:Test Suites|Test Files|Tests) *:? +[0-9]|\s{0,8}[0-9]+ (?:(?:pass|fail)(?:ing)?|pending)\b"
+         r"|[0-9]+ examples?, |(?:\[[A-Z]+\] )?Tests run: [^-\n]{1,80}$|[0-9]+ tests? comp|(?:Failed|Passed)! "
+         r"|[0-9]+% tests passed|OK \([0-9]+ test)|={3,} [^\n]{0,200}\b(?:passed|failed|errors?|skipped|short test)\b"
+         r"|[0-9]+ (?:passed|failed|errors?|skipped)\b|!+ .{1,200}!$|(?:FAILED|ERROR) \S|OK\b|FAILED \(|PASS$|rspec \S"
+         r"|\s{0,8}(?:Snapshots|Time|Duration):? +[0-9]|(?:\[[A-Z]+\] )?BUILD |The following tests FAIL"
+         r"|\s+[0-9]+ - .{1,99}\((?:Fail|Time))",
          "=== 2 failed, 1190 passed in 3.10s ===", "tests/test_a.py::test_x PASSED"),
     Rule("suite-failure", r"Test suite failed to run|\[(?:build|setup) failed\]|could not compile|BUILD FAILED"
          r"|^no tests ran|^ImportError while importing|COMPILATION ERROR|^Segmentation fault|^Fatal Python error"
