@@ -399,7 +399,8 @@ def _content_shape(sample: Sequence[str]) -> str:
     return next((shape for shape, found in (
         # before the verdicts: a patch may add lines that look like one, but a test run has no `diff --git`
         ("diff", _count(sample, "diff-file") or _count(sample, "hunk") and _count(sample, "diff-head") > 1),
-        ("test", any(row and row["verdict"] for row in map(pattern("test-summary").match, sample))),
+        ("test", any("Tests run: " in row for row in sample)  # Maven says it of each class as well
+         or any(row and row["verdict"] for row in map(pattern("test-summary").match, sample))),
         ("json", _count(sample[:1], "json-head") and (sample[-1].rstrip()[-1] in "}]" or len(sample[0]) >= _WIDTH)),
         ("build", _messages(sample) >= max(3, 0.1 * total)),
         ("log", _count(sample, "log-row") > 0.3 * total),
@@ -750,7 +751,7 @@ _BLOCK_RULES = (
     Rule("declare-method", r"^(?!(?:return|else|if|for|foreach|while|do|switch|catch|finally|new|throw|case|await|yield"
          r"|typeof|delete|using|lock|synchronized|fixed|when|super|sizeof|assert|try|goto|in|of)\b)(?:[\w<>\[\],.&*:?~@"
          r"|$]{1,200}[ \t]+){0,6}?[*&]{0,2}((?:\w+::){0,4}(?:operator[^\s\w(]{1,3}|[#~]?[A-Za-z_$][\w$:.-]*))[ \t]*"
-         r"(?:<[^()\n]{0,200}>)?\(", "static int load(const char *x) {", "x = y(z)", re.A),
+         r"(?:<[^()=\n]{0,200}>)?\(", "static int load(const char *x) {", "x = y(z)", re.A),
     # what goes on with a signature on the next line
     Rule("clause", r"^\s*(?:\{|(?:throws|where|extends|implements|with|requires|noexcept|->|:)(?!\w))",
          "    throws IOException {", "throwsUp();", re.A),
@@ -821,12 +822,10 @@ def _body(clean: Sequence[str], line: int, family: str) -> Tuple[int, bool]:
     clause = False
     for at, text in enumerate(map(str.rstrip, clean[line:line + _LOOKAHEAD]), line):
         level += sum(map(text.count, "([")) - sum(map(text.count, ")]"))
-        argument = at == line and text.endswith(("=> {", ") {"))  # the body of a function that is an argument
-        if argument or text and level <= 0 and (family != "brace" or text[-1] == "{"):
-            return at + 1, True
         clause = clause or bool(pattern("clause").match("".join(clean[at + 1:at + 2])))
-        if text and level <= 0 and (text[-1] in ";}" or not clause):
-            return at + 1, "{" in text
+        argument = at == line and text.endswith(("=> {", ") {"))  # the body of a function that is an argument
+        if argument or text and level <= 0 and (family != "brace" or text[-1] in "{;}" or not clause):
+            return at + 1, family != "brace" or "{" in text
     return line + 1, False
 
 
@@ -869,10 +868,10 @@ def _method_at(clean: Sequence[str], levels: Sequence[int], at: int, language: s
     if not found or not script and inside == "function" and clean[at][0].isspace():  # no method inside a function
         return None
     body, opened = _body(clean, at, "brace")
-    last, typed = clean[body - 1].rstrip(), found.start(1) > 0
-    prototype = not script and typed and not opened and last.endswith(";") and "=" not in found.group()
-    # `name(…) {` opens one bracket; a call with a function as its argument opens two, or is closed by `;`
-    method = opened and (levels[body] == levels[at] + 1 or levels[body] <= levels[at] and (typed or last[-1:] == "}"))
+    last = clean[body - 1].rstrip()[-1:]
+    # `name(…) {` opens one bracket; a call with a function as its argument opens two, or is closed by `)` or `;`
+    method = opened and last in ("{", "}") and levels[body] <= levels[at] + 1
+    prototype = not opened and last == ";" and not script and found.start(1) > 0
     return (found[1].replace("::", "."), "function", body) if method or prototype else None
 
 
