@@ -576,11 +576,10 @@ def _pipeline(stages: Sequence[Sequence[str]]) -> List[Shown]:
     if not paths or any(named or not cut for cut, named in filters):  # a filter names no file
         return []
     cuts = cuts if len(paths) == 1 or cuts == [_WHOLE] else [_SOMEWHERE]
-    for (cut, *others), _ in filters:
-        if len(cuts) > 1 or others or len(paths) > 1 and cut != _WHOLE:
-            cuts = [_SOMEWHERE]
-        elif cut != _WHOLE:
-            cuts = [cuts[0][cut.start - 1:cut.stop - 1] if cut.start > 0 else cut]
+    for others, _ in filters:
+        if others != [_WHOLE]:
+            alone = len(cuts) == len(others) == len(paths) == 1 and others[0].start > 0
+            cuts = [cuts[0][others[0].start - 1:others[0].stop - 1] if alone else _SOMEWHERE]
     ranges = [(max(cut.start, 0), cut.stop - 1 if 0 < cut.stop < _END else None) for cut in cuts]
     return [Shown(path, first, last) for path in paths for first, last in ranges]
 
