@@ -2042,7 +2042,7 @@ def cmd_statusline(args: Any) -> str:
 # ---------------------------------------------------------------- command line
 
 HALF_PAIR = "[\ud800-\udc7f\udd00-\udfff]"  # a surrogate that no byte became, but a program wrote
-JSON_STRING = r'"(?:[^"\\]|\\.)*"'
+JSON_STRING = r'"(?:[^"\\]|\\.)*"'  # of a state, whose every string is masked: "a \\" b", and not all of "a" "b"
 STATS = ("jevlens kept out {share:.0%} ({saved:,} tokens): {shortened} of {considered} results shortened, "
          "{recalls} recalls, ${cost:.4f}")
 # how `diff` shows a line that (the model did not get, it got)
