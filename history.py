@@ -258,8 +258,7 @@ STOP_WORDS = frozenset((
     "we our us you your he him his she her it its they them their this that these those am is are was were be been "
     "being have has had do does did doing will would shall should can could might must not no nor only own same than "
     "too very just what which who when where why how there here all any both each few more most other some such s t d "
-    "ll m re ve don didn doesn isn wasn aren weren won wouldn couldn shouldn hasn say said says mention mentioned "
-    "tell told describe described share shared discuss discussed kind kinds type types sort").split())
+    "m re ve don didn say said mention mentioned tell told describe share shared discuss discussed kind type").split())
 # Endings of inflection and of the commonest nouns made of verbs, where three letters stay; then a doubled letter
 # (running -> runn -> run, but tell, pass) and a silent e. Lighter than Porter (Program 14, 1980), who joins too much.
 ENDING = r"(?<=[a-z]{3})(?:ations?|ments?|ingly|ings?|ness|ers?|ors?|ions?|ed|es|ly|s)$"
@@ -400,19 +399,15 @@ def _named(index: Index, query: str) -> tuple[set[str], set[str]]:
     return set(named.values()), calls
 
 
-def _feedback(index: Index, scores: Sequence[float], wanted: Collection[str]) -> dict[str, float]:
-    """The terms to search for as well, with their weights: see FEEDBACK_ENTRIES.
-
-    None counts for more than 0.3 of the query's rarest word: a query of common words is not drowned.
-    """
+def _feedback(index: Index, scores: Sequence[float], wanted: Container[str]) -> dict[str, float]:
+    """The terms to search for as well, with their weights: see FEEDBACK_ENTRIES."""
     strength = collections.defaultdict[str, float](float)
     for i in sorted(range(len(scores)), key=scores.__getitem__, reverse=True)[:FEEDBACK_ENTRIES]:
         for term, count in collections.Counter(terms("\n".join(index.sources[i].quotes))).items():
             if scores[i] > 0 and term not in wanted and 2 * len(index.postings[term]) < len(scores):
                 strength[term] += scores[i] * min(count, 2) * index.idf(term) / (index.lengths[i] + 5)
     chosen = sorted(strength, key=lambda t: (-round(strength[t], 9), t))[:FEEDBACK_TERMS]
-    rarest = max((index.idf(term) for term in wanted if term in index.postings), default=0.0)
-    return {t: FEEDBACK_WEIGHT * min(1.0, rarest / index.idf(t)) * strength[t] / strength[chosen[0]] for t in chosen}
+    return {term: FEEDBACK_WEIGHT * strength[term] / strength[chosen[0]] for term in chosen}
 
 
 # ---------------------------------------------------------------- evidence: bundles, index, selection, view
