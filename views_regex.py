@@ -29,8 +29,8 @@ from typing import (AbstractSet, Any, Callable, DefaultDict, Dict, Iterable, Ite
                     Optional, Sequence, Set, Tuple, TypeVar)
 
 __all__ = ["LONG_LINE", "MARK", "RULES", "Block", "Doc", "Known", "Numbering", "Rendered", "Rule", "Shown", "View",
-           "blocks", "bounded", "candidates", "classify", "close_gaps", "cover", "ends", "fit",
-           "markers", "named_files", "names", "pattern", "places", "programs", "read", "render", "shown_by", "signatures", "terms", "tidy"]
+           "blocks", "bounded", "candidates", "classify", "close_gaps", "cover", "ends", "fit", "names",
+           "named_files", "pattern", "places", "programs", "read", "render", "shown_by", "signatures", "terms", "tidy"]
 
 # ---------------------------------------------------------------- vocabulary
 
@@ -301,8 +301,7 @@ _EXTENSIONS = {
     "elixir": "ex exs", "sql": "sql", "table": "csv tsv jsonl ndjson", "log": "log", "diff": "diff patch",
     "docs": "md mdx txt rst adoc license readme changelog",
     "config": "json jsonc json5 xml yaml yml toml ini cfg conf lock env properties plist gradle tf makefile dockerfile "
-              "justfile gitignore",
-}
+              "justfile gitignore"}
 _LANGUAGE_OF = {extension: name for name, row in _EXTENSIONS.items() for extension in row.split()}
 _NOT_CODE = ("config", "table", "log", "docs", "diff", "")  # of several, the first names the shape
 _HEAD, _MIDDLE, _TAIL = 160, 60, 100  # lines of an output that are looked at: verdicts stand last, banners first
@@ -335,17 +334,16 @@ _PROGRAMS = {
             ",bun test,yarn test,make test,mise test,mvn test,gradle test,dotnet test,mix test,deno test",
     "build": "gcc,g++,clang,make,cmake,ninja,tsc,eslint,ruff,mypy,flake8,pylint,biome,cargo,go build,go vet,npm,pnpm"
              ",yarn,bun,pip,pip3,poetry,uv,mvn,gradle,dotnet,docker,javac,pdflatex,latexmk,apt,apt-get,brew,prettier"
-             ",golangci-lint,markdownlint-cli2,mise,turbo,vite,webpack,swift,git commit",
-}
+             ",golangci-lint,markdownlint-cli2,mise,turbo,vite,webpack,swift,git commit"}
 _SHAPE_OF_PROGRAM = {program: shape for shape, row in _PROGRAMS.items() for program in row.split(",")}
 _SHOWERS = frozenset(("cat", "head", "tail", "sed", "nl", "bat", "batcat", "awk", "less"))
+# The kind of each shape; else command.
 _KIND_OF_SHAPE = {
     "read": "code", "display": "code", "docs": "prose", "report": "prose", "web": "prose", "other": "prose",
-    "config": "data", "table": "data", "json": "data", "search": "listing", "filelist": "listing", "tree": "listing",
-}  # the rest: command
-_TOOLS = {  # words in the names of other tools that tell the shape of what they give
-    "report": ("agent", "task", "plan", "oracle", "prompt"), "web": ("web", "exa", "docs", "fetch", "url", "query"),
-}
+    "config": "data", "table": "data", "json": "data", "search": "listing", "filelist": "listing", "tree": "listing"}
+# Words in the names of other tools that tell the shape of what they give.
+_TOOLS = {"report": ("agent", "task", "plan", "oracle", "prompt"),
+          "web": ("web", "exa", "docs", "fetch", "url", "query")}
 
 
 def language_of(path: str) -> str:
@@ -433,8 +431,8 @@ def _file_shape(paths: Sequence[str], sample: Sequence[str], by_tool: bool) -> T
 def _command_shape(sample: Sequence[str], command: str) -> str:
     """The shape of a shell command's output that is not just files."""
     words = programs(command)
-    known = [_SHAPE_OF_PROGRAM.get(word) or _SHAPE_OF_PROGRAM.get(word.split(" ")[0], "") for word in words]
-    known = list(filter(None, known))
+    shape_of = _SHAPE_OF_PROGRAM.get
+    known = [shape for shape in (shape_of(word) or shape_of(word.split(" ")[0]) for word in words) if shape]
     if "terminal" in known:  # a capture may hold anything
         return "terminal"
     if known[-1:] == ["search"] and set(known) <= {"search", "tree"}:
