@@ -1612,7 +1612,7 @@ def exempt(case: Case, settings: Settings) -> str:
 
 
 def choose(case: Case, judge: Any, settings: Settings) -> tuple[views.View, str]:
-    """The view, `full` with all lines for none, and the reason: steps 4 to 8 of the pipeline (see README.md)."""
+    """The view, `full` with all lines for none, and the reason: steps 4 to 6 of README.md."""
     doc, known, code = case.doc, case.session.names, case.doc.kind == "code"
     full, early = views.View("full", tuple(range(len(doc.lines)))), getattr(judge, "needs_full", None)
     if views.bounded(case.tool, case.args):
