@@ -1337,8 +1337,10 @@ def answer(id: str, record: Mapping[str, Any], asked: Mapping[str, str], cursor:
     doc = read_record(record)
     chosen, text = select(doc, asked), doc.text
     if len(chosen) < len(doc.lines):
-        width = 0 if doc.numbers.prefix else len(str(doc.numbers.number((chosen or [0])[-1])))
-        text = "\n".join(f"{doc.numbers.number(at):{width}}│ " * bool(width) + doc.lines[at] for at in chosen)
+        text, numbers = "\n".join(doc.lines[line] for line in chosen), doc.numbers.numbers
+        if not doc.numbers.prefix and chosen:
+            width = len(str(numbers[chosen[-1]]))
+            text = "\n".join(f"{numbers[line]:{width}}│ {doc.lines[line]}" for line in chosen)
     shown, follow = page(text, int(cursor or 0))
     if shown == doc.text:
         return shown
@@ -1546,10 +1548,11 @@ class Lens:
             raise JevlensError(f"messages: shape {str(shape)[:40]!r}: use one of {', '.join(SHAPES)}")
         with self._lock:
             found, fold = list(messages), self._fold
-            if fold.mark != hash(repr(found[:len(fold.sent)])):
+            marks = [hash(repr(message)) for message in found]
+            if fold.marks != marks[:len(fold.marks)]:
                 fold = self._fold = Fold(self)
             fold.sent += map(fold.add, found[len(fold.sent):])
-            fold.mark = hash(repr(found))
+            fold.marks = marks
             return [old if new is None else copy.deepcopy(new) for old, new in zip(found, fold.sent)]
 
     def used(self, input_tokens: int, cache_read_tokens: int = 0) -> None:
@@ -1765,16 +1768,16 @@ class Fold:
     """One pass over a message list: what was said and called so far, and what was sent of the results.
 
     Messages, calls and results are told apart by their form, so the four shapes share one walk. learn: the results
-    stand as they were sent; they are only taken in, by the session of the lens. sent: what `add` gave for each message
-    of `Lens.messages`; mark: a hash of these messages.
+    stand as they were sent; they are only taken in, by the session of the lens. marks, sent: a hash of each message of
+    `Lens.messages`, and what `add` gave for it.
     """
 
     def __init__(self, lens: "Lens", learn: bool = False) -> None:
         self.lens, self.learn, self.session = lens, learn, lens.session if learn else Session()
         self.calls: dict[Any, list[tuple[str, Any]]] = {}
         self.task = self.latest = self.said = self.reply = ""
+        self.marks: list[int] = []
         self.sent: list[Any] = []
-        self.mark = hash(repr(self.sent))
 
     def add(self, message: Any) -> Any:
         """Take in the next message; returns a copy with its results shortened, None when it stays as it is."""
