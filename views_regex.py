@@ -1114,7 +1114,6 @@ _TERM_RULES = (
     Rule("name-part", r"[A-Z]{2,}(?![a-z])|[A-Z]?[a-z]+", "HTTPError", "12_34"),
     # where a term may stand: at the start of a word or of a part of an identifier, or where it starts with no letter
     Rule("word-start", r"(?<![^\W\d_])(?=.)|(?=[^a-z])", "FooTable", ""),
-    Rule("hash-like", r"\A(?:[0-9a-f]{7,40}\Z|[A-Za-z_]{0,40}[0-9]{6,})", "b0098ca1", "sha256_of"),
 )
 # Words that say what to do or that every program has: they find nothing (reference: the stop words of the seeds).
 _STOP_WORDS = frozenset(
@@ -1129,9 +1128,7 @@ _STOP_WORDS = frozenset(
 _TERM_TEXT = 6000  # characters of each text that are read for terms: a request's first pages say what it is about
 _MOST_TERMS = 80  # more words than this say nothing about one call, and each costs one pass over the output
 _NAMED = 2.0  # an identifier, version or code finds its line more surely than a plain word (weight 1)
-_LOWERED = 1 << 16  # characters of a part
-_COMMON = 2 / 3  # a term in more of the lines tells no line from another
-_HITS_MOST = 20_000  # lines; nor does one in more than these, and looking for more takes time and memory
+_HITS_MOST = 20_000  # lines; a term in more of them tells no line from another, and looking takes time and memory
 
 
 def _once(make: Callable[[Doc], _T]) -> Callable[[Doc], _T]:
@@ -1194,7 +1191,7 @@ def _lowered(doc: Doc) -> Tuple[str, "array[int]"]:
     """The text in lower case, as long as the text, and where its lines start (with one start after the end)."""
     text = doc.text.replace("İ", "i")  # the one letter that lower() makes two of
     # in parts, for lower() works with 12 bytes a character where one of them is not ASCII
-    low = "".join([text[at:at + _LOWERED].lower() for at in range(0, len(text), _LOWERED)])
+    low = "".join([text[at:at + 65_536].lower() for at in range(0, len(text), 65_536)])
     return low, array("q", accumulate((len(line) + 1 for line in doc.lines), initial=0))
 
 
@@ -1219,7 +1216,7 @@ def _scores(doc: Doc, terms: Mapping[str, float]) -> Mapping[int, float]:
     def worked_out() -> Dict[int, float]:
         """The scores; a line that declares something counts more."""
         total = len(doc.lines)
-        common = int(max(20, min(total * _COMMON, _HITS_MOST)))
+        common = max(20, min(total * 2 // 3, _HITS_MOST))  # a term in more lines tells none of them from another
         scores: DefaultDict[int, float] = defaultdict(float)
         for term, weight in terms.items():
             hits = _lines_with(doc, term, common, "word-start")
@@ -1460,10 +1457,9 @@ _FAILURE_RULES = (
     Rule("failure-end", r"^=+ \S.*=$|^={50,}$|^Ran [0-9]+ test|^\s*--- (?:PASS|SKIP): |^=== (?:RUN|CONT|PAUSE)"
          r"|^(?:FAIL|ok|\?)\s+\S+\s|^\(pass\)|^(?:FAIL|PASS|failures:)$|^test result: |^(?:PASS |Snapshots: )|^⎯{5,}$"
          r"|^\s*(?:Test Suites|Test Files|Tests):? |^Finished in |^(?:FAILURE|ERROR)S!|^\s*\d+ (?:pass|fail|pend)ing"
-         r"|^\s*(?:[✔✓▶] |ok [0-9]|[#ℹ] [a-z]+ [0-9])|^\[(?:INFO|WARNING)\]|^[0-9]+ tests? completed"
-         r"|^\S[^>\n]{0,200} > .{1,200} PASSED$"
-         r"|^\s*(?:Passed|Skipped) \S|^(?:Failed|Passed)! |^\s*[0-9]+/[0-9]+ Test|^\s*Start +[0-9]+:|^[0-9]+% tests",
-         "test result: FAILED. 1 passed; 1 failed", "    a_test.go:3: FAIL"),
+         r"|^\s*(?:[✔✓▶] |ok [0-9]|[#ℹ] [a-z]+ [0-9])|^\[(?:INFO|WARNING)\]|^[0-9]+ tests? comp|^[0-9]+% tests"
+         r"|^\S[^>\n]{0,200} > .{1,200} PASSED$|^\s*(?:(?:Passed|Skipped) \S|[0-9]+/[0-9]+ Test|Start +[0-9]+:)"
+         r"|^(?:Failed|Passed)! ", "test result: FAILED. 1 passed; 1 failed", "    a_test.go:3: FAIL"),
     # what is said about a whole run, by any of them; the verdict tells that a text is a test run
     Rule("test-summary", r"^(?:(?P<verdict>(?:=+ )?[0-9]+ (?:passed|failed|errors?)\b.{0,80} in [0-9.]+ ?m?s"
          r"|=+ (?:FAILURES|ERRORS|test session)|FAILED (?:\((?:fail|err)|\S+::)|Ran [0-9]+ test|FAIL\s+\S+\s|FAIL$"
@@ -1759,7 +1755,6 @@ _USED = {"report": 0.102, "docs": 0.026, "other": 0.023, "test": 0.00874, "json"
 _PRICE = 13_000  # characters that a name which was needed and missing costs (3,240 tokens a lost reference, measured)
 _SEEN_LIFT = (0.6, 0.6, 1.0, 2.3, 2.3, 2.3, 2.8)  # by how often a name stands in the output; the last for more
 _SHARED_LIFT, _STRANGE_LIFT = 1.7, 0.8  # the name shares a word with the case, or not
-_HASH_LIFT, _COMMIT_LIFT = 0.4, 7.0  # long numbers and hashes are rarely typed again, but what a commit printed is
 _STRUCTURE_LIFT, _TERM_LIFT, _EARLY_LIFT = 1.6, 2.0, 1.5  # of the line: a declaration, many terms, in the first fifth
 _MARKER_COST = 8  # characters: a line that is put back splits a gap and makes one more marker
 _COVER_LINES = 400  # at either end of a text; between them only lines with many terms: others are a list of equals
@@ -1808,21 +1803,18 @@ def _priced(doc: Doc, rows: Iterable[int], chance: Mapping[str, float], telling:
 
 def _chances(doc: Doc, rows: Iterable[int], have: AbstractSet[str], terms: Mapping[str, float]) -> Dict[str, float]:
     """P(used) of each name in these rows that is not in `have`."""
-    named, part, hashed = pattern("name-sign").search, pattern("name-part").findall, pattern("hash-like").match
-    number = _COMMIT_LIFT if "git commit" in doc.command else _HASH_LIFT
+    named, part = pattern("name-sign").search, pattern("name-part").findall
     rate = _USED.get(doc.shape, 0.012)  # that of all shapes together
     found: Dict[str, float] = {}
     counts = Counter(pattern("name").findall("\n".join([doc.lines[line][:_FAR] for line in rows])))
     for name, count in counts.items():
         if name not in have and named(name):
             shared = any([_stem(word.lower()) in terms for word in part(name) if len(word) > 3])
-            lift = (_SHARED_LIFT if shared else _STRANGE_LIFT) * (number if hashed(name) else 1.0)
+            lift = _SHARED_LIFT if shared else _STRANGE_LIFT
             found[name] = rate * lift * _SEEN_LIFT[min(count, len(_SEEN_LIFT) - 1)]
     return found
 
 
-_LINE_HEAD, _LINE_TAIL = 300, 200  # characters of a long line that always stay
-_LINE_SHARE = 0.15  # of a long line that case terms choose
 _LINE_READ = 500_000  # characters at either end of a long line that are cut into pieces; what is between them goes
 
 
@@ -1830,7 +1822,7 @@ def fit(doc: Doc, keep: Iterable[int], terms: Mapping[str, float] = {},
         known: AbstractSet[str] = frozenset()) -> Dict[int, Tuple[Tuple[int, int], ...]]:
     """The pieces of the kept lines of over LONG_LINE characters (see View.pieces); none where bytes must stay exact.
 
-    Head, tail, the pieces with case terms, and those whose names are worth their characters.
+    Two pieces at either end, those with case terms, and those whose names are worth their characters.
     """
     return {line: _pieces(doc, doc.lines[line], terms, known) for line in keep
             if len(doc.lines[line]) > LONG_LINE and doc.kind in TIDIED}
@@ -1842,8 +1834,7 @@ def _pieces(doc: Doc, text: str, terms: Mapping[str, float], known: AbstractSet[
     spans = [found.span() for found in (*cut(text, 0, _LINE_READ), *cut(text, middle))]
     pieces = Doc("\n".join([text[start:end] for start, end in spans]))
     pieces.kind, pieces.shape, pieces.command = doc.kind, doc.shape, doc.command
-    keep = {i for i, (start, end) in enumerate(spans) if end <= _LINE_HEAD or start >= len(text) - _LINE_TAIL}
-    keep |= {0, len(spans) - 1} | _best(pieces, _scores(pieces, terms), _LINE_SHARE)
+    keep = _edges(pieces, 2, 2) | _best(pieces, _scores(pieces, terms), _SHARES["search"][3])
     found: List[Tuple[int, int]] = []
     for start, end in (spans[i] for i in cover(pieces, keep, known, terms)):
         near = bool(found) and start - found[-1][1] <= 2 * _MARKER_COST
