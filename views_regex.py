@@ -1045,8 +1045,9 @@ def _named_by(rules: Sequence[str], again: bool = False) -> Callable[[Sequence[s
     """Sections that begin where one of the rules gives another name, or a name at all (`again`); `--` ends a name."""
     def _starts(lines: Sequence[str]) -> Iterator[_Start]:
         name = ""
+        matches = [pattern(rule).match for rule in rules]
         for at, line in enumerate(lines):
-            found = next(filter(None, (pattern(rule).match(line[:_WIDTH]) for rule in rules)), None)
+            found = next(filter(None, (match(line[:_WIDTH]) for match in matches)), None)
             if found and (again or found[1] != name):
                 yield at, 0, found[1]
             name = found[1] if found else "" if line == "--" else name
@@ -1245,8 +1246,8 @@ _VIEW_RULES = (
     Rule("varying", r"https?://[^\s\"']+|(?<![\w.@+-])[\w.@+-]{0,80}/[^\s:,\"'()]+|\b[0-9a-f]{8,40}\b|[0-9]+"
          r"|\"[^\"\n]{0,200}\"|'[^'\n]{0,200}'|‘[^’\n]{0,200}’|`[^`\n]{0,200}`", "took 12 ms", "done"),
     # also in a row of a search or of a diff
-    Rule("declaration", r"^(?:[^\s:][^:\n]{0,300}?([:-])[0-9]{1,7}\1)?[+-]?\s*(?:(?:export|default|async|pub|public"
-         r"|private|protected|static|final|abstract|override|inline|unsafe|const|virtual|suspend|open|data|sealed|local)"
+    Rule("declaration", r"^(?:[^\s:]{1,250}:[0-9]{1,7}:)?[+-]?\s*(?:(?:export|default|async|pub|public|private"
+         r"|protected|static|final|abstract|override|inline|unsafe|const|virtual|suspend|open|data|sealed|local)"
          r"\s+){0,5}(?:def|class|function|func|fn|interface|struct|enum|trait|impl|type|module|namespace|const|record"
          r"|object|fun)\s+\(?[A-Za-z_$]", "+    def feed(self, data):", "+    default = 3"),
     # files that nobody fixes from here: frames and notes in them are folded
