@@ -993,7 +993,7 @@ _SECTION_RULES = (
     Rule("rule-line", r"^([=\-~^\"'*+#`])\1{2,}\s*$", "=====", "=== a"),
     # what names a section that runs to the next name: a table of TOML or INI, the folder of an entry or of `ls -R`
     Rule("table-head", r"^\[\[?([^\[\]\n]{1,200})\]?\]\s*(?:#.*)?$", "[tool.ruff]", "x = [1]"),
-    Rule("entry", r"^([^\n]{1,400}?)(?::|/[^/\n]{1,300}(?<!:)/?)\s*$", "src/a.py", "a.py"),
+    Rule("entry", r"^([^\n]{1,400})(?::|/[^/\n]{1,300}(?<!:)/?)\s*$", "src/a.py", "a.py"),
     Rule("patch-file", r"^(?:diff --git .{0,400} \"?b/|diff --\w+ (?:\S{1,300} )?|Index: )([^\"\n]{1,300})\"?$",
          "diff --git a/x.py b/x.py", "diff --stat"),
     Rule("section-mark", r"^(?:\*{3,}|-{3,}|_{3,}|={3,}|#{1,6} |⎯{3,}|\$ |COMMAND|URL|EXIT|FILE|STEP|TEST|RUN"
