@@ -1675,7 +1675,7 @@ def _base_search(doc: Doc, terms: Mapping[str, float]) -> Set[int]:
     """The rows that the case terms choose, and each term's best two: a frequent word must not crowd out the others."""
     scores, keep = _scores(doc, terms), _by_shares(doc, terms)
     for term in terms:
-        hits = _lines_with(doc, term, rule="word-start")
+        hits = _lines_with(doc, term, 400, "word-start")  # of more the best is no better, and looking takes time
         keep.update(sorted(hits, key=lambda line: -scores.get(line, 0.0))[:_FEW])
     return keep
 
@@ -1794,12 +1794,13 @@ def _priced(doc: Doc, rows: Iterable[int], chance: Mapping[str, float], telling:
     for line in rows:
         text = doc.lines[line]
         wanted = tuple(dict.fromkeys([name for name in find(text, 0, _FAR) if name in chance]))
-        if wanted:
+        chances = sum([chance[name] for name in wanted])
+        if chances * price * _EARLY_LIFT * _TERM_LIFT * _STRUCTURE_LIFT > min(len(text), _LONG_COST):
             size = len(text) + _MARKER_COST if len(text) <= LONG_LINE else _LONG_COST
             gain = price / size * (_EARLY_LIFT if line < len(doc.lines) / 5 else 1.0)
             gain *= _TERM_LIFT if line in telling else 1.0
             gain *= _STRUCTURE_LIFT if structure(text, 0, LONG_LINE) else 1.0
-            yield -round(gain * sum([chance[name] for name in wanted]), 9), line, wanted, gain, size
+            yield -round(gain * chances, 9), line, wanted, gain, size
 
 
 def _chances(doc: Doc, rows: Iterable[int], have: AbstractSet[str], terms: Mapping[str, float]) -> Dict[str, float]:
