@@ -144,8 +144,10 @@ class Numbering(NamedTuple):
 
         `+2` counts lines that have no number of their own.
         """
-        shown = [number for number in self.numbers[start:end] if number]
-        starts = [at for at, number in enumerate(shown) if not at or number != shown[at - 1] + 1]
+        numbers = self.numbers[start:end]
+        shown = [number for number in numbers if number] if 0 in numbers else numbers
+        whole = bool(shown) and shown[-1] - shown[0] == len(shown) - 1  # numbers rise: this spares most gaps the search
+        starts = [0] if whole else [at for at in range(len(shown)) if not at or shown[at] != shown[at - 1] + 1]
         runs = [(shown[low], shown[high - 1]) for low, high in zip(starts, [*starts[1:], len(shown)])]
         named = ",".join(str(low) if low == high else f"{low}-{high}" for low, high in runs)
         bare = end - start - len(shown)
