@@ -374,24 +374,22 @@ def decide(kind: str, choice: Choice, offered: Sequence[str], settings: Settings
 # Every constant of the local judge. P(edited within 12 messages) was counted on recorded sessions; one edit that no
 # longer matches costs as much as 85,000 tokens, so a view of 3,000 tokens pays below about 3 in 100 (`break_even`).
 LOCAL: dict[str, float] = {
-    # P(edit) by shape where it is not near zero; of diffs and searches, those of named files
-    "break_even": 0.03, "docs": 0.20, "config": 0.33, "diff": 0.21, "search": 0.16,
+    # P(edit) by shape where it is not near zero; of diffs and searches, those of named files, of diffs from these points
+    "break_even": 0.03, "docs": 0.20, "config": 0.33, "diff": 0.21, "search": 0.16, "diff at": -1,
     # points for a read of code, summed to the phase of the session
     "no edit yet": -2, "many edits": 1, "many edits from": 16, "reading": -1, "reading from": 3, "long reading": -1,
     "long reading from": 5, "after a read": -1, "asked to look": -1, "opening": 2, "opening messages": 3,
-    "change announced": 1, "line hit in it": 1, "shown before": 1, "test file": 1, "spoke first": 1,
+    "line hit in it": 1, "shown before": 1, "test file": 1,
     # overlap (share of the best block's) from which a block has a sign, by points; above the last nothing is dropped; a
     # block shorter than `perhaps lines` is not worth it. A block whose name is a word of the request has `name overlap`
-    "sure at": -6, "likely overlap": 0.7, "perhaps at": -3, "perhaps overlap": 0.5, "perhaps lines": 12,
+    "sure at": -6, "likely overlap": 0.85, "perhaps at": -3, "perhaps overlap": 0.7, "perhaps lines": 12,
     "name overlap": 0.6}
 # P(edited) by points, both halves of the recorded sessions together; more are as 2, at fewer it pays to send less
-EDITED_AT: dict[int, float] = {-2: 0.15, -1: 0.28, 0: 0.39, 1: 0.43, 2: 0.49}
+EDITED_AT: dict[int, float] = {-2: 0.24, -1: 0.25, 0: 0.39, 1: 0.43, 2: 0.57}
 
 _JUDGE_RULES: dict[str, str] = {
     "look": r"(?i)\b(?:review|audit|analy[sz]e|explain|investigat\w*|explor\w*|understand)\b(?![\-./]\w)",
     "order": r"(?i)^\W*(?:please\s+)?(?:implement|fix|add|change|update|create|write|refactor|remove|rename|make)\b",
-    "announce": r"(?i)\b(?:now|next|(?:let me|i'll|i'm|i’m|i will|need to|going to)\s"
-                r"(?:fix|updat|chang|edit|add|mak|implement|modif|replac|remov|writ)\w*)\b",
     "review": r"(?i)\b(?:review|audit)(?:s|ed|ing|er)?\b(?![\-./]\w)",
     "test-file": r"(?i)(?:^|[/_.\-])(?:tests?|spec)(?:[/_.\-]|$)|_test\.|\.test\.",
     "outside": r"/(?:site-packages|dist-packages|node_modules|\.cargo/registry|pkg/mod)/"
@@ -432,6 +430,7 @@ class LocalJudge:
         spared = (not case.session.edits and _says("review", asked) and not _says("order", asked)
                   or doc.shape in ("docs", "config") and _says("outside", path) and not named
                   or doc.shape in ("diff", "search") and not views.named_files(case.tool, case.args)
+                  or doc.shape == "diff" and phase(case) < LOCAL["diff at"]
                   or doc.shape == "search" and _says("question", case.latest))
         p = 0.0 if spared else LOCAL.get(doc.shape, 0.0)
         if doc.kind == "code":
@@ -462,11 +461,9 @@ def phase(case: Case) -> int:
         "after a read": session.last_was_read,
         "asked to look": _says("look", latest) and not _says("order", latest),
         "opening": session.messages <= LOCAL["opening messages"],
-        "change announced": _says("announce", case.said) or bool(name) and name in case.said,
         "line hit in it": name in session.hits,
         "shown before": name in session.shown or name in session.edited,
-        "test file": _says("test-file", case.doc.path),
-        "spoke first": bool(case.said.strip())}
+        "test file": _says("test-file", case.doc.path)}
     return int(sum(LOCAL[row] for row, holds in rows.items() if holds))
 
 

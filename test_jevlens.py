@@ -1505,8 +1505,6 @@ SHOP_HIT = ("src/shop.py:12:    total = 0", "grep", {"pattern": "total ="})
 
 # sentence -> (a case, the same case without the sign): the sign makes an edit likelier. `before`: what came earlier.
 LIKELIER: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "a change was announced": ({"said": "Now let me fix the total."}, {"said": "I look around."}),
-    "the file was named before the call": ({"said": "shop.py computes it."}, {"said": "It is computed."}),
     "something was edited before": ({"before": [SHOP_EDIT]}, {"before": [("ok", "bash", {})]}),
     "a search hit a line of it": ({"before": [SHOP_EDIT, SHOP_HIT]}, {"before": [SHOP_EDIT, SHOP_EDIT]}),
     "an order and not a question": ({"latest": "fix the total"}, {"latest": "explain the total"}),
@@ -1521,6 +1519,19 @@ def test_phase_counts_what_makes_an_edit_likelier(sentence: str) -> None:
         words = {key: value for key, value in more.items() if key != "before"}
         points.append(jevlens.phase(judged_case(session_of(*more.get("before", ())), **words)))
     assert points[0] > points[1]
+
+
+def test_a_diff_of_a_named_file_is_edited_from_once_the_session_edits() -> None:
+    judge, call = jevlens.LocalJudge(), {"command": "git diff -- pkg/calc.py"}
+    session = session_of(*[("total = 0", "read", {"path": f"a{n}.py"}) for n in range(5)])
+    for _ in range(4):
+        session.messages += 1
+    early = judged_case(session, DIFF_TEXT, "bash", call)
+    assert jevlens.phase(early) < jevlens.LOCAL["diff at"] and judge.needs_full(early) < 0.5
+    edited = judged_case(session_of(SHOP_EDIT), DIFF_TEXT, "bash", call)
+    assert judge.needs_full(edited) > 0.5
+    whole = judged_case(session_of(SHOP_EDIT), DIFF_TEXT, "bash", {"command": "git diff"})
+    assert judge.needs_full(whole) < 0.5
 
 
 def test_every_constant_of_the_local_judge_is_used_and_there_are_at_most_forty() -> None:
