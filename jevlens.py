@@ -714,14 +714,21 @@ class AnswerError(WireError):
     """The answer breaks a rule of `parse_answer`: all of it is void, and it is not asked for again."""
 
 
-class Answer(collections.namedtuple("Answer", "type noul choice score probabilities confidence legend",
-                                    defaults=(None, None, None, {}, None, {}))):
+class Answer(NamedTuple):
     """One answer in the words of the wire; what its type does not have is None or empty.
 
     noul: P(yes), 0..1. choice: the option picked, with the `probabilities` of all options in the order sent. score: the
     mean level, 0..n-1, with `probabilities` and `legend` by level "0".."n-1". `confidence` 0..1 as sent: every server
     has its own formula, so compare probabilities instead.
     """
+
+    type: str
+    noul: float | None = None
+    choice: str | None = None
+    score: float | None = None
+    probabilities: dict[str, float] = {}
+    confidence: float | None = None
+    legend: dict[str, Any] = {}
 
 
 class Answers(dict[str, Answer]):
@@ -2155,12 +2162,20 @@ def _listing(args: Any, data: Any, keys: str) -> str:
     return "\n".join("".join(sign if sign.isprintable() else "?" for sign in line).rstrip() for line in lines)
 
 
+def _local(at: Any) -> str:
+    """Seconds since the epoch as local time to the minute; "" for what is no time of ours."""
+    with contextlib.suppress(TypeError, ValueError, OverflowError, OSError):
+        return time.strftime("%Y-%m-%d %H:%M", time.localtime(float(at)))
+    return ""
+
+
 def cmd_list(args: Any) -> str:
     """List what is stored, the oldest first."""
     store, keys = _own_lens().store, ("id", "at", "tool", "view", "session")
-    rows = [{**{key: record.get(key) for key in keys}, "tokens": tokens(unpack(record))}
+    rows = [{**{key: record.get(key) for key in keys}, "tokens": tokens(unpack(record)),
+             "stored": _local(record.get("at"))}
             for record in map(store.get, store.ids()) if record]
-    return _listing(args, rows, "id tokens view tool at")
+    return _listing(args, rows, "id tokens view tool stored")
 
 
 def cmd_decisions(args: Any) -> str:

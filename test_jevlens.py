@@ -3243,6 +3243,9 @@ def test_right_answers_are_taken(case: str) -> None:
 def test_answers_carry_the_words_of_the_wire() -> None:
     found = parse_answer(json.dumps(right_answer({"questions": ASKED})).encode(), ASKED)
     assert found["retries"] == Answer("noul", noul=0.97)
+    # users' type checkers see these
+    types = {name: getattr(each, "__forward_arg__", each) for name, each in Answer.__annotations__.items()}
+    assert (types["noul"], types["choice"], types["probabilities"]) == ("float | None", "str | None", "dict[str, float]")
     layer = found["layer"]
     assert (layer.choice, layer.probabilities["network"], layer.confidence) == ("network", 0.8, 0.5)
     assert (round(found["risk"].score or 0, 2), found["risk"].legend["2"]) == (0.3, "level")
@@ -5108,7 +5111,7 @@ COMMAND_LINES: dict[str, tuple[bytes | None, list[str], int, str | bytes]] = {
     "a file whose name starts with a dash": (None, ["see", "--", "-it"], 1, "jevlens: -it: No such file"),
     "recall of an unknown id": (None, ["recall", "r00000000000"], 1, "jevlens: recall: nothing is stored for"),
     "raw recall of an unknown id": (None, ["recall", "x", "--raw"], 1, "jevlens: recall: nothing is stored for 'x'"),
-    "nothing in the list": (None, ["list"], 0, b"id            tokens        view          tool          at\n"),
+    "nothing in the list": (None, ["list"], 0, b"id            tokens        view          tool          stored\n"),
     "nothing in the list, for a program": (None, ["list", "--json"], 0, b"[]\n"),
     "no decisions": (None, ["decisions"], 0, b"view          before        after         shape         reason        id\n"),
     "no decisions, for a program": (None, ["decisions", "--json"], 0, b"[]\n"),
@@ -5291,6 +5294,7 @@ def test_list_survives_records_of_other_programs(shell: Shell, tmp_path: pathlib
     told = shell("list")
     assert (told.status, told.err) == (0, "")
     assert len(told.out.decode().splitlines()) == 6 and b"\x1b" not in told.out
+    assert len(re.findall(r"(?m) \d{4}-\d\d-\d\d \d\d:\d\d$", told.out.decode())) == 2  # local time, where it is one
     rows = json.loads(shell("list", "--json").out)
     assert [row["tokens"] for row in rows] == [1] * 5
 
@@ -5330,6 +5334,7 @@ def test_see_run_and_the_listings_end_to_end(shell: Shell) -> None:
     assert "return value * 23" in shell("recall", id, "--block", "step_23").out.decode()
     (row,) = json.loads(shell("list", "--json").out)
     assert (row["id"], row["tool"], row["tokens"]) == (id, "read", jevlens.tokens(MODULE))
+    assert row["stored"] == time.strftime("%Y-%m-%d %H:%M", time.localtime(row["at"]))
     (event,) = json.loads(shell("decisions", "--json").out)
     assert (event["id"], event["total"]) == (id, MODULE.count("\n") + 1)
     assert "step_7" not in json.dumps(event) and "shop" not in json.dumps(event)
