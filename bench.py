@@ -231,7 +231,8 @@ class Turn:
 def prepare(row: dict[str, Any]) -> list[Turn]:
     """The turns of a row, in order."""
     calls: dict[str, Call] = {}
-    return [Turn(raw, calls) for raw in row["turns"]]
+    # a generator, here and below: in one a StopIteration becomes an error; from a worker it would end `imap` in silence
+    return list(Turn(raw, calls) for raw in row["turns"])
 
 
 class Sent(NamedTuple):
@@ -643,7 +644,7 @@ def score_line(args: argparse.Namespace, line: bytes) -> list[list[Scored]]:
     if args.half and args.half != ("A" if digest < "8" else "B"):  # by the first hexadecimal digit
         return [[] for _ in args.engines]
     turns, skip = prepare(row), (row.get("seen_in_dev") or ()) if args.fresh else ()
-    return [Scorer(row, turns, new_engine(name, args), bool(args.html)).run(skip) for name in args.engines]
+    return list(Scorer(row, turns, new_engine(name, args), bool(args.html)).run(skip) for name in args.engines)
 
 
 def read_lines(paths: Sequence[str], every: int = 1, offset: int = 0) -> Iterator[bytes]:
@@ -1083,8 +1084,8 @@ def replay_line(line: bytes) -> dict[tuple[str, bool], Counts[str]]:
     if sum(turn["role"] == "user" for turn in row["turns"]) < 2:
         return {}
     turns = prepare(row)
-    ways = [(policy, judged) for policy in POLICIES for judged in (False, True)]
-    return {(policy, judged): Replay(row, turns, policy, judged).run() for policy, judged in ways}
+    ways = itertools.product(POLICIES, (False, True))
+    return dict((way, Replay(row, turns, *way).run()) for way in ways)
 
 
 def cmd_distil(argv: Sequence[str]) -> None:

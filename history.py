@@ -19,6 +19,7 @@ import json
 import math
 import pathlib
 import re
+import shlex
 import threading
 import time
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
@@ -43,6 +44,7 @@ Entry = Dict[str, Any]
 HOST_TEXT = ("<command-", "<local-command-", "<task-notification", "<bash-", "<environment_context",
              "<user_instructions", "# AGENTS.md instructions", "<permissions", "<collaboration_mode")  # fmt: skip
 FAILED = r"(?:Process exited with code|Exit code:) [1-9]"  # Codex says it in the text alone
+EDITOR = r"str_replace_editor |edit ['\"]"  # SWE-agent: `edit 'old' 'new'`; `edit 10:20` has a text without quotes
 
 
 class SessionError(ValueError):
@@ -101,8 +103,13 @@ class Session:
         calls.append(self.calls.setdefault(made, {"id": made, "tool": str(tool or "other"), "args": known}))
 
     def shell(self, command: Any) -> None:
-        """A command of an agent without tools."""
-        self.call(None, "bash", flat(command).strip())
+        """A command of an agent without tools; of SWE-agent's editors the words in their places and the options."""
+        text, words = flat(command).strip(), list[str]()
+        with contextlib.suppress(ValueError):  # an open quote
+            words = shlex.split(text) if re.match(EDITOR, text) else words
+        places = ("old", "new") if words[:1] == ["edit"] else ("command", "path")
+        options = {name[2:]: value for name, value in zip(words[3::2], words[4::2])}
+        self.call(None, words[0] if words else "bash", {**dict(zip(places, words[1:])), **options} if words else text)
 
     def result(self, call_id: Any, output: Any, is_error: Any = None) -> None:
         """The result of a call; without an id, of the last message's next; of an unknown one, with the tool `other`."""
@@ -1664,7 +1671,7 @@ def _decision(item: Item, answer: Any, s: SimpleNamespace) -> dict[str, Any]:
 def _ledger_request(entries: Sequence[Entry], item: Item) -> tuple[Any, Any]:
     """What the judge sees: the task, the ends of one result, and what the agent did next."""
     task = next((flat(each) for each in entries if each.get("role") == "user"), "")
-    after = next(each for each in entries[item.at:] if each.get("role") == "assistant")
+    after = next((each for each in entries[item.at:] if each.get("role") == "assistant"), {})
     then = [{"name": _tool(each), "args": _as_json(each.get("args"))[:150]} for each in (after.get("calls") or [])[:8]]
     shown = {"tool": item.call.tool, "args": _as_json(item.call.args)[:300], "is_error": item.failed, "output_tail":
              item.text[-800:] * (item.size > 2500), "total_chars": item.size, "output_head": item.text[:2500]}
