@@ -121,7 +121,8 @@ PATHS_TEXT = "".join(f"./src/pkg{n}/mod.py\n" for n in range(20))
 MARKDOWN_TEXT = "# Title\n\nText.\n\n## Usage\n\nMore text.\n"
 CSV_TEXT = "day,rain,wind\n" + "".join(f"2026-01-{n:02},{n}.5,{n}\n" for n in range(1, 29))
 LOG_TEXT = "".join(f"2026-01-02T03:04:{n:02}Z worker {n} started\n" for n in range(30))
-CODEX_TEXT = "Chunk ID: 838920\nWall time: 0.0058 seconds\nProcess exited with code 0\nOriginal token count: 9\nOutput:\n"
+CODEX_TEXT = (
+    "Chunk ID: 838920\nWall time: 0.0058 seconds\nProcess exited with code 0\nOriginal token count: 9\nOutput:\n")
 OPENCODE_TEXT = "<path>/repo/a.py</path>\n<type>file</type>\n<content>1: import os\n2: x = 1\n"
 KIND_ROWS: Dict[str, Tuple[str, str, Dict[str, Any], str, str]] = {  # sentence -> (text, tool, args, kind, shape)
     "a read of a code file is code": (CODE_TEXT, "read", {"path": "a.py"}, "code", "read"),
@@ -135,20 +136,25 @@ KIND_ROWS: Dict[str, Tuple[str, str, Dict[str, Any], str, str]] = {  # sentence 
     "a table without an extension is data": (CSV_TEXT, "read", {"path": "rain"}, "data", "table"),
     "a patch that is read is a diff": (DIFF_TEXT, "read", {"path": "fix.patch"}, "command", "diff"),
     "a code file by cat is code": (CODE_TEXT, "bash", {"command": "cat a.py"}, "code", "display"),
-    "a code file by nl and sed is code": (CODE_TEXT, "bash", {"command": "nl -ba a.py | sed -n '1,80p'"}, "code", "display"),
-    "under the host's header a code file is code": (CODEX_TEXT + CODE_TEXT, "bash", {"command": "sed -n '1,9p' a.py"}, "code",
+    "a code file by nl and sed is code": (CODE_TEXT, "bash", {"command": "nl -ba a.py | sed -n '1,80p'"}, "code",
+        "display"),
+    "under the host's header a code file is code": (CODEX_TEXT + CODE_TEXT, "bash", {"command": "sed -n '1,9p' a.py"},
+        "code",
                                                     "display"),
     "a cat that failed stays a command": ("cat: a.py: No such file or directory\n", "bash", {"command": "cat a.py"},
                                           "command", "display"),
-    "mixed files stay a command": (CODE_TEXT + MARKDOWN_TEXT, "bash", {"command": "cat a.py README.md"}, "command", "display"),
+    "mixed files stay a command": (CODE_TEXT + MARKDOWN_TEXT, "bash", {"command": "cat a.py README.md"}, "command",
+        "display"),
     "prose with headings by cat is prose": (MARKDOWN_TEXT, "bash", {"command": "cat README.md"}, "prose", "docs"),
     "prose without headings by cat stays a command": ("Text.\n", "bash", {"command": "cat a.txt"}, "command", "docs"),
     "data by cat stays a command": (CSV_TEXT, "bash", {"command": "cat rain.csv"}, "command", "table"),
     "files with titles between them may be edited from": (
-        CODE_TEXT * 3, "bash", {"command": "for f in a.py b.py; do echo $f; cat $f; done; cat c.py"}, "command", "display"),
+        CODE_TEXT * 3, "bash", {"command": "for f in a.py b.py; do echo $f; cat $f; done; cat c.py"}, "command",
+        "display"),
     "a wrapped file is a read, whatever the call was": (OPENCODE_TEXT, "bash", {"command": "git diff"}, "code", "read"),
     "a diff is one whatever printed it": (DIFF_TEXT, "bash", {"command": "./review.sh"}, "command", "diff"),
-    "a diff that adds a verdict is a diff": (DIFF_TEXT + "+1 failed, 1 passed in 1.26s\n", "bash", {"command": "git diff"},
+    "a diff that adds a verdict is a diff": (DIFF_TEXT + "+1 failed, 1 passed in 1.26s\n", "bash",
+        {"command": "git diff"},
                                              "command", "diff"),
     "a test run is one whatever ran it": (PYTEST_TEXT, "bash", {"command": "make check"}, "command", "test"),
     "a commit whose hook runs the tests is a test run": (
@@ -159,21 +165,27 @@ KIND_ROWS: Dict[str, Tuple[str, str, Dict[str, Any], str, str]] = {  # sentence 
     "unittest": ("Ran 3 tests in 0.001s\n\nFAILED (failures=1)\n", "bash", {"command": "python -m unittest"}, "command",
                  "test"),
     "a compiler": (GCC_TEXT, "bash", {"command": "gcc -c a.c"}, "command", "build"),
-    "diagnostics whatever printed them": ("src/a.ts(1,2): error TS1005: x\n" * 4, "bash", {"command": "./check"}, "command",
+    "diagnostics whatever printed them": ("src/a.ts(1,2): error TS1005: x\n" * 4, "bash", {"command": "./check"},
+        "command",
                                           "build"),
     "a search by grep": (GREP_TEXT, "bash", {"command": "grep -rn 'def ' ."}, "command", "search"),
     "a search tool lists": (GREP_TEXT, "grep", {"pattern": "def "}, "listing", "search"),
-    "a search with headings": ("src/a.py\n12:def f():\n\nsrc/b.py\n3:x\n", "grep", {"pattern": "f"}, "listing", "search"),
-    "a search with context": ("a.py-11-x\na.py:12:y\na.py-13-z\n--\n", "bash", {"command": "rg -C1 y"}, "command", "search"),
+    "a search with headings": ("src/a.py\n12:def f():\n\nsrc/b.py\n3:x\n", "grep", {"pattern": "f"}, "listing",
+        "search"),
+    "a search with context": ("a.py-11-x\na.py:12:y\na.py-13-z\n--\n", "bash", {"command": "rg -C1 y"}, "command",
+        "search"),
     "a search that lists files": ("src/a.py\nsrc/b.py\nsrc/c.py\n", "grep", {"pattern": "f"}, "listing", "filelist"),
     "a search that counts": ("src/a.py:3\nsrc/b.py:1\n", "bash", {"command": "grep -rc f src"}, "command", "filelist"),
     "a list of paths is a listing for any tool": (PATHS_TEXT, "bash", {"command": "./list.sh"}, "listing", "tree"),
     "find is a listing": ("a\nb\n", "find", {"pattern": "*"}, "listing", "tree"),
-    "JSON by a command": ('{"a": [1, 2], "b": "' + "x" * 5000 + '"}', "bash", {"command": "gh api x"}, "command", "json"),
+    "JSON by a command": ('{"a": [1, 2], "b": "' + "x" * 5000 + '"}', "bash", {"command": "gh api x"}, "command",
+        "json"),
     "JSON by a tool is data": ('[{"a": 1},\n{"a": 2}]', "mcp__x__list", {}, "data", "json"),
     "a log by its time stamps": (LOG_TEXT, "bash", {"command": "./serve"}, "command", "log"),
-    "git log": ("commit 0baa988b1419\nAuthor: A\n\n    Fix\n" * 3, "bash", {"command": "git log"}, "command", "git-log"),
-    "a terminal may hold anything": (PYTEST_TEXT + DIFF_TEXT, "bash", {"command": "tmux capture-pane -p -t 3"}, "command", "terminal"),
+    "git log": ("commit 0baa988b1419\nAuthor: A\n\n    Fix\n" * 3, "bash", {"command": "git log"}, "command",
+        "git-log"),
+    "a terminal may hold anything": (PYTEST_TEXT + DIFF_TEXT, "bash", {"command": "tmux capture-pane -p -t 3"},
+        "command", "terminal"),
     "a report of a sub-agent": (MARKDOWN_TEXT, "Task", {"prompt": "look"}, "prose", "report"),
     "a web page": (MARKDOWN_TEXT, "WebFetch", {"url": "https://example.org"}, "prose", "web"),
     "the agent's own edit": (CODE_TEXT, "edit", {"path": "a.py"}, "code", "edit"),
@@ -204,7 +216,8 @@ SHOW_ROWS: Dict[str, Tuple[str, List[Tuple[str, int, Any]]]] = {  # sentence -> 
     "cat of one file": ("cat a.py", [("a.py", 1, None)]),
     "braces expand": ("cat src/{models,engine}.py", [("src/models.py", 1, None), ("src/engine.py", 1, None)]),
     "globs stay": ("cat a.py b.py; cat tests/*.py", [("a.py", 1, None), ("b.py", 1, None), ("tests/*.py", 1, None)]),
-    "a range, then a tail of a head": ("sed -n '1,80p' x.ts && head -50 y.go | tail -20", [("x.ts", 1, 80), ("y.go", 0, None)]),
+    "a range, then a tail of a head": ("sed -n '1,80p' x.ts && head -50 y.go | tail -20",
+        [("x.ts", 1, 80), ("y.go", 0, None)]),
     "a quoted path": ('/bin/cat "docs/a b.md"', [("docs/a b.md", 1, None)]),
     "a separator in quotes": ("cat 'a;b.ts'", [("a;b.ts", 1, None)]),
     "pipes without blanks": ("cat src/{a,b}.ts|head -n 20|tail -5", [("src/a.ts", 0, None), ("src/b.ts", 0, None)]),
@@ -232,11 +245,16 @@ SHOW_ROWS: Dict[str, Tuple[str, List[Tuple[str, int, Any]]]] = {  # sentence -> 
     "blank lines and a closing semicolon": ("cat a.py\n\ncat b.py;\n", [("a.py", 1, None), ("b.py", 1, None)]),
 }
 SHOW_NOT_ROWS = (
-    "", "cat", "pwd; cat a.py", "cat a.py | wc -l", "cat <<EOF\na\nEOF", "cat a.ts|python p.py", "cat a.ts > /tmp/copy; cat r.txt",
-    "cat a.ts 2>&1", "sed -i 's/a/b/' a.py", "cat x || cat y", "cat x &", "cat 'x.ts", "/tmp/cat x.ts", "cat $(echo x.ts)",
-    "cat `x`", "cat $X", 'sed -n "1,$p" f', "cat a # b", "cat a\\ b", "cat a (b)", "cat -A a", "tail -f a", "head -n -5 a",
-    "sed 1d a", "sed -n '/x/p' a", "cat '*.py'", "cat {a}", "cat {1..3}", "cat ~/a", "cat a!", "cat a | cat b", "cat a | head -5 b",
-    "cat a &&", "cat a |", "cat a;;cat b", "cat 'a''b'", "cat 2>/dev/null", "cd a", "less a", "cat a.py >out", "nl -v5 a",
+    "", "cat", "pwd; cat a.py", "cat a.py | wc -l", "cat <<EOF\na\nEOF", "cat a.ts|python p.py",
+    "cat a.ts > /tmp/copy; cat r.txt",
+    "cat a.ts 2>&1", "sed -i 's/a/b/' a.py", "cat x || cat y", "cat x &", "cat 'x.ts", "/tmp/cat x.ts",
+    "cat $(echo x.ts)",
+    "cat `x`", "cat $X", 'sed -n "1,$p" f', "cat a # b", "cat a\\ b", "cat a (b)", "cat -A a", "tail -f a",
+    "head -n -5 a",
+    "sed 1d a", "sed -n '/x/p' a", "cat '*.py'", "cat {a}", "cat {1..3}", "cat ~/a", "cat a!", "cat a | cat b",
+    "cat a | head -5 b",
+    "cat a &&", "cat a |", "cat a;;cat b", "cat 'a''b'", "cat 2>/dev/null", "cd a", "less a", "cat a.py >out",
+    "nl -v5 a",
     "git show HEAD", "git show HEAD:a b", "git diff HEAD:a", "bat -r x a", "cat " + "a" * 17000, "cat " + "{a,b}" * 9,
 )
 
@@ -259,11 +277,14 @@ def test_numbers_of_a_display_are_those_of_the_file_also_under_a_host_header() -
 
 def test_programs_of_a_command() -> None:
     for command, want in {
-        "git diff --stat": ["git diff"], "cd x && npm run test -- -t a": ["npm test"], "FOO=1 timeout 30s pytest -q": ["pytest"],
+        "git diff --stat": ["git diff"], "cd x && npm run test -- -t a": ["npm test"],
+        "FOO=1 timeout 30s pytest -q": ["pytest"],
         "uv run pytest": ["pytest"], "python -m unittest -v": ["unittest"], "python a.py": ["python"],
         "pnpm --filter @x/y test 2>&1 | tail -5": ["pnpm test"], "bash -lc 'rg foo src'": ["rg"], "echo hi": ["echo"],
-        "git add . && git commit -m \"$(cat <<'EOF'\na; b\nEOF\n)\"": ["git add", "git commit"], "make 2>&1": ["make"], "": [],
-        "ls | wc -l; grep -rn x . || true": ["ls", "grep"], "./gradlew test": ["gradle test"], "git -C /x log": ["git log"],
+        "git add . && git commit -m \"$(cat <<'EOF'\na; b\nEOF\n)\"": ["git add", "git commit"], "make 2>&1": ["make"],
+        "": [],
+        "ls | wc -l; grep -rn x . || true": ["ls", "grep"], "./gradlew test": ["gradle test"],
+        "git -C /x log": ["git log"],
     }.items():
         assert views.programs(command) == want, command
 
@@ -271,8 +292,10 @@ def test_programs_of_a_command() -> None:
 def test_what_the_agent_bounded_itself() -> None:
     for command, want in {
         "pytest -q | tail -20": True, "cat f | head": True, "sed -n '10,400p' f": True, "sed -n '1,900p' f": False,
-        "nl -ba f | sed -n '1,240p'": True, "head -50 f": True, "cat f": False, "git log -5": False, "tail -n +5 f": False,
-        "cd x && make 2>&1 | tail -n 30": True, "cat a | head -300; cat b | head -300": False, "cat a; cat b | head -3": False,
+        "nl -ba f | sed -n '1,240p'": True, "head -50 f": True, "cat f": False, "git log -5": False,
+        "tail -n +5 f": False,
+        "cd x && make 2>&1 | tail -n 30": True, "cat a | head -300; cat b | head -300": False,
+        "cat a; cat b | head -3": False,
         "echo x; ls | head -5": True, "head -c 100 f": False, "": False, "tail -f f": False,
     }.items():
         assert views.bounded("bash", {"command": command}) is want, command
@@ -282,8 +305,10 @@ def test_what_the_agent_bounded_itself() -> None:
 
 def test_single_files_that_a_call_names() -> None:
     for command, want in {
-        "git diff -- a/b.ts c.py": ["a/b.ts", "c.py"], "git diff main..HEAD": [], "rg -n 'foo.bar' src/a.ts": ["src/a.ts"],
-        "grep -rn x.y . --include=*.py": [], "bun test apps/a.test.ts": ["apps/a.test.ts"], "pytest tests/test_a.py::test_x -q":
+        "git diff -- a/b.ts c.py": ["a/b.ts", "c.py"], "git diff main..HEAD": [],
+        "rg -n 'foo.bar' src/a.ts": ["src/a.ts"],
+        "grep -rn x.y . --include=*.py": [], "bun test apps/a.test.ts": ["apps/a.test.ts"],
+        "pytest tests/test_a.py::test_x -q":
         ["tests/test_a.py"], "git diff src/*.py": [], "rg foo src": [], "rg -g '*.ts' foo": [],
     }.items():
         assert views.named_files("bash", {"command": command}) == want, command
@@ -402,7 +427,8 @@ LANGUAGE_ROWS: Dict[str, Tuple[str, str, List[str]]] = {  # sentence -> (path, t
     "Python: strings over lines, decorators, signatures over lines": ("a.py", PY_TEXT, [
         "header 1-7", "TABLE 9-12", "load 14-31", "load.inner 26-27", "Store 33-37", "Store.size 36-37",
         'if __name__ == "__main__": 39-40']),
-    "Python: a fragment that starts inside a function": ("a.py", "        x = 1\n        return x\n\n    def g(self):\n        pass\n", [
+    "Python: a fragment that starts inside a function": ("a.py",
+        "        x = 1\n        return x\n\n    def g(self):\n        pass\n", [
         "x = 1 1-2", "g 4-5"]),
     "Go: receivers, raw strings, runes, groups": ("a.go", """package main
 
@@ -475,7 +501,8 @@ public class Parser implements Foo<Bar> {
     abstract int size(String x);
 }
 """, ["header 1-1", "Parser 3-22", "Parser.Parser 8-10", "Parser.parse 12-19", "Parser.size 21-21"]),
-    "C: return type above, a brace on its own line; after an #if with two openings it starts again at column 0": ("a.c", """#include <stdio.h>
+    "C: return type above, a brace on its own line; after an #if with two openings it starts again at column 0": (
+        "a.c", """#include <stdio.h>
 
 struct parser {
     int a;
@@ -523,7 +550,8 @@ void Store::load(const std::string &s) const noexcept {
   std::string t = R"(} void fake() {)";
 }
 }  // namespace app
-""", ["header 1-1", "app 2-15", "app.Store 3-10", "app.Store.Store 6-6", "app.Store.items 7-9", "app.Store.load 12-14"]),
+""", ["header 1-1", "app 2-15", "app.Store 3-10", "app.Store.Store 6-6", "app.Store.items 7-9",
+    "app.Store.load 12-14"]),
     "C#: verbatim strings, braces on their own lines": ("a.cs", """using System;
 namespace App
 {
@@ -559,9 +587,13 @@ struct Point {
     }
 }
 """, ["header 1-1", "Point 2-9", "Point.init 3-5", "Point.move 6-8"]),
-    "Scala": ("a.scala", "import b._\ncase class Point(x: Int)\nobject Main extends App {\n  def run(x: Int): Int = {\n    x\n  }\n}\n", [
+    "Scala": ("a.scala",
+        "import b._\ncase class Point(x: Int)\nobject Main extends App {\n  def run(x: Int): Int = {\n    x\n  }\n}\n",
+        [
         "header 1-1", "Point 2-2", "Main 3-7", "Main.run 4-6"]),
-    "PHP": ("a.php", "<?php\nuse Foo\\Bar;\nclass Store extends Base {\n    public function load($x) {\n        return \"}\";\n    }\n}\n", [
+    "PHP": ("a.php",
+        "<?php\nuse Foo\\Bar;\nclass Store extends Base {\n"
+        "    public function load($x) {\n        return \"}\";\n    }\n}\n", [
         "header 1-2", "Store 3-7", "Store.load 4-6"]),
     "CSS": ("a.css", ".card > a:hover {\n  content: \"}\";\n}\n@media print {\n  .a {\n    color: red;\n  }\n}\n", [
         ".card > a:hover 1-3", "@media print 4-8", "@media print..a 5-7"]),
@@ -595,7 +627,8 @@ describe "x" do
     expect(1)
   end
 end
-""", ["header 1-1", "App 2-13", "App.Store 3-12", "App.Store.self.load 4-9", "App.Store.short 10-10", "App.Store.ok? 11-11",
+""", ["header 1-1", "App 2-13", "App.Store 3-12", "App.Store.self.load 4-9", "App.Store.short 10-10",
+    "App.Store.ok? 11-11",
       "x 14-18", "x.works 15-17"]),
     "Lua: long strings, functions as values": ("a.lua", """local s = [[
 function fake()
@@ -690,13 +723,16 @@ def test_every_function_and_class_that_python_sees_is_a_block_of_that_name_and_e
 def test_an_outline_shows_signatures_decorators_and_constants_and_nothing_local() -> None:
     doc = views.read(PY_TEXT, "read", {"path": "a.py"})
     assert [doc.lines[line] for line in views.signatures(doc)] == [
-        "TABLE = {", "# leads", "@decorator(", "async def load(", "    x,", '    y="):",', "):", "    def inner():", "class Store:",
+        "TABLE = {", "# leads", "@decorator(", "async def load(", "    x,", '    y="):",', "):", "    def inner():",
+        "class Store:",
         "    @property", "    def size(self): return 1"]
-    doc = views.read("function f(\n" + "  a,\n" * 20 + ") {\n  const x = 1;\n  // note\n  print(x);\n}\n", "read", {"path": "a.js"})
+    doc = views.read("function f(\n" + "  a,\n" * 20 + ") {\n  const x = 1;\n  // note\n  print(x);\n}\n", "read",
+        {"path": "a.js"})
     assert views.signatures(doc) == [0, 1, 2, 3, 4, 5]
 
 
-SECTION_ROWS: Dict[str, Tuple[str, str, Dict[str, Any], List[str]]] = {  # sentence -> (text, tool, args, ["name first-last", …])
+# sentence -> (text, tool, args, ["name first-last", …])
+SECTION_ROWS: Dict[str, Tuple[str, str, Dict[str, Any], List[str]]] = {
     "Markdown: nested by level, a heading in a fence is none": (
         "intro\n# A\ntext\n## B\n```\n# no\n```\n# C\nend\n", "read", {"path": "a.md"},
         ["intro 1-1", "A 2-7", "B 4-7", "C 8-10"]),
@@ -707,7 +743,8 @@ SECTION_ROWS: Dict[str, Tuple[str, str, Dict[str, Any], List[str]]] = {  # sente
         ["a 2-7", "a.b 3-6"]),
     "JSON: items of a list": ('[\n  {\n    "id": 1\n  },\n  {\n    "id": 2\n  }\n]\n', "bash", {"command": "gh api x"},
                               ['"id": 1 2-4', '"id": 2 5-7']),
-    "YAML: keys, lists at the key's own indentation": ("on:\n- a\n- b\njobs:\n  test:\n    steps:\n      - x\n", "read", {"path": "a.yml"},
+    "YAML: keys, lists at the key's own indentation": ("on:\n- a\n- b\njobs:\n  test:\n    steps:\n      - x\n",
+        "read", {"path": "a.yml"},
                                                        ["on 1-3", "jobs 4-7"]),
     "TOML: tables": ("name = 1\n[tool.ruff]\na = 1\n[[bin]]\nb = 2\n", "read", {"path": "a.toml"},
                      ["name = 1 1-1", "tool.ruff 2-3", "bin 4-6"]),
@@ -717,7 +754,8 @@ SECTION_ROWS: Dict[str, Tuple[str, str, Dict[str, Any], List[str]]] = {  # sente
     "search: context groups": ("a.py-1-x\na.py:2:y\n--\na.py-8-x\na.py:9:y\n", "grep", {"pattern": "y"},
                                ["a.py 1-3", "a.py 4-6"]),
     "diff: files and hunks": (DIFF_TEXT + DIFF_TEXT.replace("calc", "more"), "bash", {"command": "git diff"}, [
-        "pkg/calc.py 1-11", "pkg/calc.py @@ -1,5 +1,5 @@ 5-11", "pkg/more.py 12-23", "pkg/more.py @@ -1,5 +1,5 @@ 16-23"]),
+        "pkg/calc.py 1-11", "pkg/calc.py @@ -1,5 +1,5 @@ 5-11", "pkg/more.py 12-23",
+        "pkg/more.py @@ -1,5 +1,5 @@ 16-23"]),
     "diff without a diff line": ("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n", "bash", {"command": "diff -u a b"},
                                  ["x 1-6", "x @@ -1 +1 @@ 3-6"]),
     "git log": ("commit 0baa988b1419618c\nAuthor: A\n\n    Fix a\n\n" * 3, "bash", {"command": "git log"},
@@ -725,7 +763,8 @@ SECTION_ROWS: Dict[str, Tuple[str, str, Dict[str, Any], List[str]]] = {  # sente
     "a listing by folders": (PATHS_TEXT, "find", {}, [f"./src/pkg{n} {n + 1}-{n + 1 + (n == 19)}" for n in range(20)]),
     "marker lines": ("COMMAND: a\none\ntwo\nCOMMAND: b\none\ntwo\n", "bash", {"command": "./x"},
                      ["COMMAND: a 1-3", "COMMAND: b 4-7"]),
-    "short sections join the one before": ("COMMAND: a\none\nEXIT: 0\nCOMMAND: b\none\ntwo\n", "bash", {"command": "./x"},
+    "short sections join the one before": ("COMMAND: a\none\nEXIT: 0\nCOMMAND: b\none\ntwo\n", "bash",
+        {"command": "./x"},
                                            ["COMMAND: a 1-3", "COMMAND: b 4-7"]),
     "paragraphs": ("a\nb\nc\n\nd\ne\nf\n", "bash", {"command": "./x"}, ["a 1-4", "d 5-8"]),
     "chunks of 50 lines where nothing marks a section": ("x y\n" * 199 + "x y", "bash", {"command": "./x"},
@@ -764,7 +803,8 @@ def test_a_file_of_many_blocks_loses_none() -> None:
 
 @pytest.mark.parametrize("path", ("a.py", "a.ts", "a.rb", "a.sql", "a.md", "a.yml", "a.c", "a.css", "a.lua"))
 def test_blocks_of_hostile_text_take_time_in_proportion_to_it(path: str) -> None:
-    hostile = ("def f(x):\nfunction f() {\n(\n", "foo(\n", "`${\n", '"""\n', "/*\n", "[[\n", "a:\n", "# a\n", "}\n", "@a\n", "=\n---\n")
+    hostile = ("def f(x):\nfunction f() {\n(\n", "foo(\n", "`${\n", '"""\n', "/*\n", "[[\n", "a:\n", "# a\n", "}\n",
+        "@a\n", "=\n---\n")
     for piece in hostile:
         start = time.process_time()
         views.blocks(views.read(piece * 3000, "read", {"path": path}))
@@ -3052,7 +3092,7 @@ def test_no_id_of_somebody_else_reaches_a_file_name(id: str, tmp_path: pathlib.P
 def test_old_records_are_pruned_once_an_hour_and_the_new_one_never(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now = [time.time()]
+    now = [time.time() + 60]  # ahead of the stamps, which have the time of the machine
     monkeypatch.setattr(time, "time", lambda: now[0])
     store = jevlens.DirectoryStore(tmp_path, keep_days=90)
     old, young, third, fourth = (f"r{n:011}" for n in range(4))
@@ -5113,7 +5153,8 @@ COMMAND_LINES: dict[str, tuple[bytes | None, list[str], int, str | bytes]] = {
     "raw recall of an unknown id": (None, ["recall", "x", "--raw"], 1, "jevlens: recall: nothing is stored for 'x'"),
     "nothing in the list": (None, ["list"], 0, b"id            tokens        view          tool          stored\n"),
     "nothing in the list, for a program": (None, ["list", "--json"], 0, b"[]\n"),
-    "no decisions": (None, ["decisions"], 0, b"view          before        after         shape         reason        id\n"),
+    "no decisions": (None, ["decisions"], 0,
+        b"view          before        after         shape         reason        id\n"),
     "no decisions, for a program": (None, ["decisions", "--json"], 0, b"[]\n"),
     "no numbers": (None, ["stats"], 0,
         b"jevlens kept out 0% (0 tokens): 0 of 0 results shortened, 0 recalls, $0.0000\n"),
@@ -5758,7 +5799,8 @@ def test_a_parent_selects_from_its_sources_not_from_what_its_children_show() -> 
         leaves = [child for node in leaves for child in node.children or (node,)]
     assert [bundle for leaf in leaves for bundle in leaf.bundles] == found
     assert max(len(leaf.bundles) for leaf in leaves) <= 8
-    assert len(history.rank(history.pool(root.children[0].bundles, max_candidates=1), "rare zebra requirement", {})) == 1
+    assert len(history.rank(history.pool(root.children[0].bundles, max_candidates=1), "rare zebra requirement",
+        {})) == 1
     best, again = (list(history.rank(history.pool(root.bundles), "rare zebra requirement", {})) for _ in range(2))
     assert "u3" in [s.id for s in best[0].sources] and len(best) == 30 and best == again
 
@@ -6461,7 +6503,8 @@ LABELS = {
     "a command, its blanks folded": (("bash", {"command": "ls  -l\n"}), "bash `ls -l`"),
     "a path": (("read", {"file_path": "/a b"}), "read /a b"),
     "a pattern": (("grep", {"pattern": "x y"}), "grep `x y`"),
-    "the verb of an editor and a path": (("str_replace_editor", {"command": "view", "path": "/a"}), "str_replace_editor /a"),
+    "the verb of an editor and a path": (("str_replace_editor", {"command": "view", "path": "/a"}),
+        "str_replace_editor /a"),
     "nothing known": (("tool", {"n": 1}), "tool"),
     "81 characters": (("bash", {"command": "x" * 81}), "bash `" + "x" * 79 + "…`"),
 }
@@ -6779,7 +6822,8 @@ def test_a_running_task_shows_the_end_of_its_notes_and_the_ends_of_its_later_cal
 def test_small_outputs_and_exchanges_share_requests_numbered_from_one():
     items = [item_of("x" * 5000, kind="small"), item_of("y", "read", kind="small", failed=True)]
     calls = {"c2": call_of("bash", {"command": "make 2>&1"}, 1)}
-    for work, last in ((work_of(answer="", calls=calls), "final_answer"), (work_of(True, calls=calls), "agent_progress")):
+    for work, last in ((work_of(answer="", calls=calls), "final_answer"),
+        (work_of(True, calls=calls), "agent_progress")):
         state, questions = history.items_request(work, items)
         assert list(state) == ["situation", "user_question", last, "items"] and list(questions) == ["item_1", "item_2"]
         assert list(state["items"]["item_1"]) == ["tool", "superseded", "output"]
@@ -7170,7 +7214,8 @@ def test_old_exchanges_become_a_note_at_their_prompt():
         ("e11", True),
     ]
     assert (
-        edits[0]["replacement"].startswith("[context-guard] Omitted an earlier exchange,") and '"u1" (4 messages, about 12' in edits[0]["replacement"]
+        edits[0]["replacement"].startswith(
+            "[context-guard] Omitted an earlier exchange,") and '"u1" (4 messages, about 12' in edits[0]["replacement"]
     )
     rows = {row["entryId"]: row for row in record["results"]}
     assert [(rows[name]["reason"], rows[name].get("omitted")) for name in ("e0", "e4", "e8")] == [
