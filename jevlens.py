@@ -26,7 +26,7 @@ def gate(data: bytes) -> bytes:
     has at least a byte a character, and a text of n tokens has more than 4 (n - 1) characters.
     """
     least = os.environ.get("JEV_LENS_PRESEND_MIN_TOKENS", "")
-    small = len(data) <= 4 * (int(least) if least.isdigit() else 1200) - 4
+    small = len(data) <= 4 * (int(least) if least.isdecimal() else 1200) - 4
     if small and data[:1] == b"{" and data.rstrip()[-1:] == b"}" and (b"tool_resp" in data or b"toolResu" in data):
         os._exit(0)  # nothing was printed, so there is nothing to flush
     return data

@@ -1161,7 +1161,7 @@ BASES: dict[str, tuple[str, str, str, str, Sequence[str], Sequence[str]]] = {
         ("/repo/a31.py",)),
     "a table is its header, its ends and the extremes of each column": (
         outcome(["date,rain,temp"], *(f"2012/01/{i:03},{i % 7}.5,{i % 11}" for i in range(300)),
-        "2015/03/15,55.9,-20.5",
+        "2015/03/15,55.9,-20.5", "2015/03/16,1.5,7\x1c",
                 *(f"2016/01/{i:03},{i % 7}.5,{i % 11}" for i in range(300))), "table", "data", "the wettest day",
         ("date,rain,temp", "2012/01/007", "2015/03/15,55.9,-20.5", "2016/01/299"), ("2012/01/150",)),
     "a git log is hash and subject, and whole commits that the task asks for": (
@@ -4693,6 +4693,7 @@ GATE: Dict[str, Tuple[bytes, Dict[str, str], bool]] = {  # sentence -> (input, e
     "one that just could have 1,200 tokens does not": (b'{"toolResult": "%s"}' % (b"x" * 4779), {}, True),
     "one byte less does": (b'{"toolResult": "%s"}' % (b"x" * 4778), {}, False),
     "the setting counts": (b'{"tool_response": "abcd"}', {"JEV_LENS_PRESEND_MIN_TOKENS": "3"}, True),
+    "a digit that is no number does not": (b'{"tool_response": 1}', {"JEV_LENS_PRESEND_MIN_TOKENS": "²"}, False),
     "a torn one is logged by the rest": (b'{"tool_response": {"stdout": "o', {}, True),
     "one without a result too": (b'{"event": 1}', {}, True),
 }  # fmt: skip
