@@ -46,8 +46,7 @@ import threading
 import time
 from array import array
 from dataclasses import dataclass, field, fields, replace
-from typing import (TYPE_CHECKING, Any, Callable, Collection, Container, Iterable, Mapping, NamedTuple, Sequence,
-                    cast)
+from typing import TYPE_CHECKING, Any, Callable, Collection, Container, Iterable, Mapping, NamedTuple, Sequence, cast
 
 if TYPE_CHECKING or not __package__:  # a script, or installed; a type checker knows no other place
     import views_regex as views
@@ -55,12 +54,10 @@ else:  # vendored into a package
     from . import views_regex as views
 
 __version__ = "0.1.0"
-__all__ = [
-    "Answer", "AnswerError", "Answers", "Case", "Choice", "DeadlineError", "DirectoryStore", "JevJudge",
-    "JevlensError", "Lens", "LocalJudge", "MemoryStore", "RefusedError", "RequestError", "Seen", "Session", "Settings",
-    "SystemOne", "TransportError", "build_request", "canonical", "choice", "decide", "main", "noul", "parse_answer",
-    "score", "tokens",
-]
+__all__ = ["Answer", "AnswerError", "Answers", "Case", "Choice", "DeadlineError", "DirectoryStore", "JevJudge",
+           "JevlensError", "Lens", "LocalJudge", "MemoryStore", "RefusedError", "RequestError", "Seen", "Session",
+           "Settings", "SystemOne", "TransportError", "build_request", "canonical", "choice", "decide", "main", "noul",
+           "parse_answer", "score", "tokens"]
 
 # ---------------------------------------------------------------- settings and errors
 
@@ -121,11 +118,10 @@ class Settings:
         values, config = {}, {}  # type: dict[str, Any], dict[str, Any]
         if environ.get("JEV_LENS_VARIANT"):
             try:
-                with open(environ["JEV_LENS_VARIANT"], encoding="utf-8") as file:
-                    data = json.load(file)
+                data = json.loads(read_text(environ["JEV_LENS_VARIANT"]))
                 data = data.get("variant", data)
                 config, values = {**data.get("config", {})}, {"prompts": dict(data.get("prompts", {}))}
-            except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
+            except (JevlensError, ValueError, TypeError, AttributeError, RecursionError) as error:
                 print(f"jevlens: JEV_LENS_VARIANT: ignored, {type(error).__name__}", file=sys.stderr)
         for item in fields(cls)[:-1]:
             for raw in (environ.get(item.metadata["env"]) or None, config.get(item.name)):
@@ -164,12 +160,20 @@ ARG_NAMES = {
 OUR_NAME = {name: ours for ours, names in TOOL_NAMES.items() for name in names.split()}
 
 
-def canonical(tool: str, args: Mapping[str, Any] | None) -> tuple[str, dict[str, Any]]:
+def parsed(text: Any, otherwise: Any = None) -> Any:
+    """The value of a JSON text, or `otherwise` when it is none; what is no text is its own value."""
+    with contextlib.suppress(ValueError, RecursionError):
+        return json.loads(text) if isinstance(text, (str, bytes)) else text
+    return otherwise
+
+
+def canonical(tool: str, args: Mapping[str, Any] | str | None) -> tuple[str, dict[str, Any]]:
     """Canonical (tool, args) of a host's: `read {path, offset?, limit?}`, `bash {command}`, `grep {pattern, path?}`…
 
     Unknown tools keep their name, unknown arguments stay as they are. Also `view_range` [a, b], end lines, a command
-    given as a list of words, and one editor tool with a `command` argument.
+    given as a list of words, and one editor tool with a `command` argument. A text is JSON, else a command or a patch.
     """
+    args = parsed(args, {"input": args, "command": args})
     found: dict[str, Any] = dict(args) if isinstance(args, Mapping) else {}
     name = OUR_NAME.get(str(tool or "").lower(), str(tool or ""))
     if name == "editor":
@@ -203,11 +207,8 @@ class Case(NamedTuple):
 # ---------------------------------------------------------------- the session: what earlier results told
 
 RUN = 5  # lines of a run that need not be sent twice (measured: 3 touches twice the results, 20 saves a fifth less)
-TRIVIAL = 4  # characters; shorter lines (brackets, blanks) bridge a run but do not count
 MOST_LINES = 20_000  # no host sends a longer result whole, so nothing is learned from its text
 MOST_RUNS = 400_000  # remembered in one session, about 80 MB; a longer session was compacted by its host
-RECENT = 5  # edits whose words still point at code that will be edited next
-TELLING = 16  # characters; a shorter line of an edit (`return None`) stands in many blocks
 PADDING = "+- \t\r"  # what a patch has before a line, and what an edit may indent otherwise
 PATCHED = r"(?m)^(?:\*\*\* (?:Update|Add) File: |\+\+\+ b/)(.*\S)"  # what names a file in a patch (apply_patch, git)
 LABEL = 48  # characters of a command that name an earlier result in a marker: enough to tell it from its neighbours
@@ -281,8 +282,9 @@ class Session:
         text = "\n".join(views.strings(args))
         self.edits, self.reads = self.edits + 1, 0
         self.line_edits |= not {"start", "insert_line", "end"}.isdisjoint(args)
-        self.recent = [*self.recent, words(text)][-RECENT:]
-        lines = [line for line in (line.strip(PADDING) for line in text.split("\n")) if len(line) >= TELLING]
+        self.recent = [*self.recent, words(text)][-5:]  # edits that still point at code that will be edited next
+        # a line of under 16 characters (`return None`) stands in many blocks
+        lines = [line for line in (line.strip(PADDING) for line in text.split("\n")) if len(line) >= 16]
         for path in filter(None, (args.get("path"), *(args.get("paths") or re.findall(PATCHED, text)))):
             self.edited[os.path.basename(str(path))] += 1
             self.touched[os.path.basename(str(path))].update(lines)
@@ -316,7 +318,8 @@ def _hashes(doc: views.Doc, sent: Container[int]) -> "array[int]":
 
 def _windows(doc: views.Doc, hashes: "array[int]") -> Iterable[tuple[int, tuple[int, ...]]]:
     """The first line and the hashes of each RUN lines in a row that count, or were not sent (-1)."""
-    counting = array("q", (at for at, line in enumerate(doc.bare) if hashes[at] == -1 or len(line.strip()) >= TRIVIAL))
+    # a line of under 4 characters (a bracket, a blank) bridges a run but does not count
+    counting = array("q", (at for at, line in enumerate(doc.bare) if hashes[at] == -1 or len(line.strip()) >= 4))
     found = array("q", map(hashes.__getitem__, counting))
     return zip(counting, zip(*(found[shift:] for shift in range(RUN))))
 
@@ -407,7 +410,6 @@ def _says(rule: str, text: str) -> bool:
 class LocalJudge:
     """The deterministic judge that needs no key: edit evidence of the session, and signs that point at blocks."""
 
-    name = "local"
     looks_at = 1  # it takes the shape's first view or none, so the others need not be made
 
     def choose(self, case: Case, offered: Sequence[views.View], blocks: Sequence[views.Block]) -> Choice:
@@ -508,7 +510,6 @@ Json = dict[str, Any]  # an object of JSON
 # block, 350 of a question about it, so that at the worst (1 character a token) 32 blocks use up 30,000 and 41,000.
 BLOCKS = 32
 PARALLEL = 6  # requests at once, where one cannot hold all blocks; the vendor's examples use 6 to 8
-CHARS_A_TOKEN = 2.0  # first estimate, low on purpose (logs 1.7, code 2.3, prose 5); `usage` corrects it, up to 4
 LOOKED_AT = 64_000  # characters of a text that its excerpt is made from, half from each end
 CACHED, FAILED_FOR = 256, 60.0  # answers kept; seconds that a failure stands for the same request
 # What is asked. A JEV_LENS_VARIANT file may replace each text; `{i}` is the index of a block.
@@ -571,14 +572,13 @@ class JevJudge:
     Answers are kept per state and questions, a failure for FAILED_FOR seconds.
     """
 
-    name = "jev"
-
     def __init__(self, client: Any, settings: Settings = Settings(), clock: Any = time.monotonic, log: Any = None):
         self.client, self.settings, self.clock, self.log = client, settings, clock, log
         self.words = {**PROMPTS, **settings.prompts}
         self.forgiven = (JevlensError,) if settings.on_error == "local" else ()
         self.counts: Any = collections.Counter(requests=0, failures=0, input_tokens=0, output_tokens=0, cost=0)
-        self.degraded, self._ratio, self._kept = False, CHARS_A_TOKEN, dict[str, Any]()
+        # characters a token: low on purpose (logs 1.7, code 2.3, prose 5); `usage` corrects it, up to 4
+        self.degraded, self._ratio, self._kept = False, 2.0, dict[str, Any]()
         self._lock, self._budget = threading.Lock(), threading.local()  # the case that a thread is about, its deadline
 
     def choose(self, case: Case, offered: Sequence[views.View], blocks: Sequence[views.Block]) -> Choice:
@@ -870,7 +870,6 @@ def _hold(good: bool, field: str, want: str, value: Any, error: Any = AnswerErro
 # ---------------------------------------------------------------- System One: transport, providers, keys
 
 HEADERS = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": f"jevlens/{__version__}"}
-BACKOFF = 0.5, 5.0  # seconds before the second try, doubling, and the cap; less up to a quarter (official clients)
 # Error types that a message of ours may repeat; nothing else that a server says gets into one.
 ERROR_TYPES = ("authentication_error", "api_usage_error", "max_tokens_exceeded", "customer_verification_required",
                "rate_limit_error", "overloaded_error", "server_error")
@@ -885,7 +884,6 @@ WORD = "[!-~]+"  # a key, as the official client demands, or a request id that a
 # RFC 3986 without user information, query and fragment: origin (http only for a loopback address), its host, path
 URL = (r"(?ai)((?:https://|http://(?=(?:localhost|\[::1\]|127(?:\.\d{1,3}){3})(?:[:/]|$)))"
        r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::\d{1,5})?)((?:/[a-z0-9%._~!$&'()*+,;=:@-]+)*)/?")
-DECIMAL = r"(?a)\d{1,9}(?:\.\d{1,9})?"  # of Retry-After; longer ones are no wait that anyone means
 # A server of System One. `host`: "" where only `base_url` tells; `path`: makes a root, a /v1 base or a full URL, {NAME}
 # is of the environment; `price`: dollars for a million input tokens (output is free); `envelope`: see build_request.
 Provider = collections.namedtuple("Provider", "key_env host path model price envelope", defaults=(0.042, ""))
@@ -1054,7 +1052,7 @@ class SystemOne:
 def backoff(body: bytes, tries: int) -> float:
     """Seconds before the next try: doubling to a cap, less up to a quarter that depends on the request, so that many
     clients do not come back together and one request always waits the same."""
-    return min(BACKOFF[1], BACKOFF[0] * 2.0 ** tries) * (1 - binascii.crc32(body) % 256 / 1024)
+    return min(5.0, 0.5 * 2.0 ** tries) * (1 - binascii.crc32(body) % 256 / 1024)  # as the official clients
 
 
 def asked_wait(headers: Mapping[str, str], now: float) -> float | None:
@@ -1062,7 +1060,7 @@ def asked_wait(headers: Mapping[str, str], now: float) -> float | None:
     None when neither says."""
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         raw = headers.get(name, "").strip()
-        if re.fullmatch(DECIMAL, raw):
+        if raw.replace(".", "", 1).isdecimal():
             return float(raw) * unit
     with contextlib.suppress(ValueError, TypeError, OverflowError):  # what parsedate raises for what is no date
         from email.utils import parsedate_to_datetime
@@ -1233,13 +1231,11 @@ def read_jsonl(path: str, last: int = 0, first: int = -1) -> list[dict[str, Any]
 
     last, first: only its last or its first so many bytes.
     """
-    found = []
     with contextlib.suppress(OSError), open(path, "rb") as file:
         start = file.seek(max(0, file.seek(0, os.SEEK_END) - last) if last else 0)
-        for line in file.read(first).split(b"\n")[1 if start else 0:]:
-            with contextlib.suppress(ValueError, RecursionError):
-                found.append(json.loads(line or b"0"))
-    return [event for event in found if isinstance(event, dict)]
+        events = map(parsed, file.read(first).split(b"\n")[1 if start else 0:])
+        return [event for event in events if isinstance(event, dict)]
+    return []
 
 
 def data_dir(settings: Settings, environ: Mapping[str, str] = os.environ) -> str:
@@ -1251,10 +1247,8 @@ def data_dir(settings: Settings, environ: Mapping[str, str] = os.environ) -> str
 
 # ---------------------------------------------------------------- recall: getting omitted text back
 
-PAGE_LINES = 400  # lines of one answer; more would be the flood that the view avoided
 PAGE_CHARS = 50_000  # characters of one answer, about 12,500 tokens
 RANGE = r"(?a)\s*(?=[-:–]?\s*\d)(\d{0,12})\s*(?:[-:–]\s*(\d{0,12})\s*)?"  # 40, 40-90, 40-, -90; also a:b
-CURSOR = r"(?a)\d{0,12}"  # the character of the whole answer that a page starts with
 # two flags at most, of those that people write: `/src/img` is a path
 REGEX = r"(?s)/(.+)/[gimsuy]{0,2}"
 _SEARCH = ("import re,sys,json\nbody,lines=json.loads(sys.stdin.buffer.read())\nrule=re.compile(body,re.I)\n"
@@ -1325,7 +1319,7 @@ def page(text: str, start: int) -> tuple[str, int]:
     lines = text[start:start + PAGE_CHARS].split("\n")
     if len(lines) > 1 and start + PAGE_CHARS < len(text):
         lines.pop()  # its end does not fit
-    shown = "\n".join(lines[:PAGE_LINES])
+    shown = "\n".join(lines[:400])  # more would be the flood that the view avoided
     end = start + len(shown)
     return shown, end + (text[end] == "\n") if end < len(text) else 0
 
@@ -1336,7 +1330,7 @@ def answer(id: str, record: Mapping[str, Any], asked: Mapping[str, str], cursor:
     cursor: the character of the whole answer that the page starts with. Of a part, each line is behind a gutter with
     its number, where the output has none of its own.
     """
-    if not re.fullmatch(CURSOR, cursor):
+    if not (cursor or "0").isdecimal():
         raise JevlensError(f"recall: cursor {cursor[:40]!r}: use the one that the page before names")
     doc = read_record(record)
     chosen, text = select(doc, asked), doc.text
@@ -1345,7 +1339,7 @@ def answer(id: str, record: Mapping[str, Any], asked: Mapping[str, str], cursor:
         if not doc.numbers.prefix and chosen:
             width = len(str(numbers[chosen[-1]]))
             text = "\n".join(f"{numbers[line]:{width}}│ {doc.lines[line]}" for line in chosen)
-    shown, follow = page(text, int(cursor or 0))
+    shown, follow = page(text, int(cursor[:12] or 0))
     if shown == doc.text:
         return shown
     again = "".join(f", {key}={value!r}" for key, value in asked.items())
@@ -1458,15 +1452,14 @@ class Lens:
             seen = _full(output, why, case.doc) if why else self._shorten(case)
         except Exception as error:  # a judge or a store that is down, or no text: it goes out whole
             seen = _full(output, _fault(error) if isinstance(output, str) else "not-text", case and case.doc)
-        with contextlib.suppress(Exception):  # what could not be learned is only sent again
-            if case:
-                session.learn(*as_sent(case, seen, self.store))
+        with contextlib.suppress(Exception):  # what could not be read or learned is only sent again
+            session.learn(*as_sent(case, seen, self.store))
         if mark and seen.reason != "small" and mark not in self._logged:
             self._logged.add(mark)
             own = {key: getattr(seen, key) for key in ("id", "kind", "shape", "view", "reason", "total")}
-            self._log({"event": "see", "session": self.session_id, "tool": str(tool)[:80], **own,
-                       "kept": len(seen.kept), "kept_lines": _spans(seen.kept) if seen.id else "",
-                       "before": seen.tokens_before, "after": seen.tokens_after})
+            lines = views.Numbering("output", seen.kept).label(0, len(seen.kept)) if seen.id else ""  # `1-3,7`
+            self._log({"event": "see", "session": self.session_id, "tool": str(tool)[:80], **own, "kept_lines": lines,
+                       "kept": len(seen.kept), "before": seen.tokens_before, "after": seen.tokens_after})
         return seen
 
     def _shorten(self, case: Case) -> Seen:
@@ -1750,13 +1743,6 @@ def _parts(message: Any) -> Iterable[Any]:
         yield _get(part, "functionCall", "function_call", "functionResponse", "function_response") or part
 
 
-def parsed(args: Any) -> Any:
-    """The arguments of a call, which some hosts give as JSON text; another text is a command or a patch."""
-    with contextlib.suppress(ValueError, RecursionError):
-        return json.loads(args) if isinstance(args, str) else args
-    return {"input": args, "command": args}
-
-
 def swapped(value: Any, change: Callable[[str], str], key: str = "text") -> Any:
     """A result with each of its texts changed and all else as it is: images, blocks of another type, other fields."""
     if isinstance(value, str):
@@ -1806,7 +1792,7 @@ class Fold:
             self._result(part, key)
         elif what is not part or kind.endswith(("tool_use", "_call")) or args is not None:
             key = _get(part, "call_id", "id") or name  # only a local shell's call has no name
-            self.calls.setdefault(key, []).append((str(name or "bash"), parsed(args)))
+            self.calls.setdefault(key, []).append((str(name or "bash"), args))
         elif kind == "compaction" or role == "user" and str(text).startswith(COMPACTED):
             self.session.forget()
         elif isinstance(text, str) and role in ASSISTANT and not _get(part, "thought"):
@@ -1931,7 +1917,7 @@ def hook(data: bytes, store: Any, settings: Settings) -> str:
 
     def change(text: str) -> str:
         """The text to send."""
-        seen.append(lens.see(text, tool, parsed(args), fold.task, fold.latest, fold.said))
+        seen.append(lens.see(text, tool, args, fold.task, fold.latest, fold.said))
         return seen[-1].text
 
     told = reply(rewrite(response, change))
@@ -2005,9 +1991,7 @@ def mcp_reply(lens: Lens, method: str, params: Any) -> Json:
 
 def mcp_answer(lens: Lens, line: bytes, write: Callable[[str], object]) -> None:
     """Write the answer to a line with a JSON-RPC message, where one is due."""
-    request: Any = None
-    with contextlib.suppress(ValueError, RecursionError):
-        request = json.loads(line)
+    request = parsed(line)
     id, method, params = (_get(request, key) for key in ("id", "method", "params"))
     if isinstance(request, dict) and (id is None or not method):
         return  # a notification, or an answer to nothing that we asked
@@ -2148,11 +2132,6 @@ def cmd_recall(args: Any) -> str:
     return _own_lens().recall(args.id, args.lines, args.pattern, args.block, args.cursor)
 
 
-def _spans(kept: Sequence[int]) -> str:
-    """1-based line numbers as `1-3,7`."""
-    return views.Numbering("output", kept).label(0, len(kept))
-
-
 def _listing(args: Any, data: Any, keys: str) -> str:
     """Rows as JSON, or these keys of them in columns; what a terminal would obey is shown as `?`."""
     if args.json:
@@ -2235,16 +2214,12 @@ def _history() -> Any:
 def plain_ask(client: Any, mask: bool = True) -> Callable[[Any, Any, float], Any]:
     """`client.ask` in the form that history.py takes: an answer is a probability, or (choice, probabilities)."""
     def _ask(state: Any, questions: Any, timeout: float) -> Any:
-        got = client.ask(_masked_in(state) if mask else state, questions, timeout)
+        hidden = re.sub(JSON_STRING, lambda found: json.dumps(masked(json.loads(found[0]))), json.dumps(state))
+        got = client.ask(json.loads(hidden) if mask else state, questions, timeout)
         for id, each in got.items():  # in place: it has `input_tokens` and `cost`, too
             got[id] = each.noul if each.choice is None else (each.choice, each.probabilities)
         return got
     return _ask
-
-
-def _masked_in(state: Any) -> Any:
-    """A state of JSON with every string in it masked."""
-    return json.loads(re.sub(JSON_STRING, lambda found: json.dumps(masked(json.loads(found[0]))), json.dumps(state)))
 
 
 def cmd_evidence(args: Any) -> str:
