@@ -66,6 +66,12 @@ class JevlensError(Exception):
     """Every error that this file raises; the message reads `what: why`."""
 
 
+def fault(error: Exception) -> str:
+    """What an error says, if it is ours; else its kind and the system's words, since others may tell anything."""
+    other = f"fault: {type(error).__name__} {getattr(error, 'strerror', None) or ''}".strip()
+    return str(error) if isinstance(error, JevlensError) else other
+
+
 def _setting(default: Any, env: str, low: float = 0.0, high: float = 1.0, words: tuple[str, ...] = ()) -> Any:
     """A field of Settings: its environment name, its bounds (numbers) or its allowed words."""
     def _value(raw: Any) -> Any:
@@ -211,7 +217,6 @@ MOST_LINES = 20_000  # no host sends a longer result whole, so nothing is learne
 MOST_RUNS = 400_000  # remembered in one session, about 80 MB; a longer session was compacted by its host
 PADDING = "+- \t\r"  # what a patch has before a line, and what an edit may indent otherwise
 PATCHED = r"(?m)^(?:\*\*\* (?:Update|Add) File: |\+\+\+ b/)(.*\S)"  # what names a file in a patch (apply_patch, git)
-LABEL = 48  # characters of a command that name an earlier result in a marker: enough to tell it from its neighbours
 
 
 class Session:
@@ -274,7 +279,8 @@ class Session:
         self._runs.update((hash(run), place + line) for line, run in _windows(doc, hashes) if -1 not in run)
         asked = filter(None, (os.path.basename(doc.path), *map(args.get, ("command", "pattern", "path"))))
         what = " ".join(str(next(asked, "")).split())
-        label = f"{case.tool or 'result'} {what if len(what) <= LABEL else what[:LABEL - 1] + '…'}".strip()
+        # in a marker, 48 characters of a command are enough to tell a result from its neighbours
+        label = f"{case.tool or 'result'} {what if len(what) <= 48 else what[:47] + '…'}".strip()
         self._sent.append((label, doc.numbers, hashes))
 
     def _learn_edit(self, args: Mapping[str, Any]) -> None:
@@ -505,13 +511,7 @@ def _own_name(block: views.Block) -> str:
 # ---------------------------------------------------------------- judges: Jev
 
 Json = dict[str, Any]  # an object of JSON
-# Blocks of one request for each character of a token. The service takes 32,768 tokens of state + longest question and
-# 65,536 of state + all questions; all that is told is clipped: 15,000 characters at most beside the blocks, 450 of each
-# block, 350 of a question about it, so that at the worst (1 character a token) 32 blocks use up 30,000 and 41,000.
-BLOCKS = 32
-PARALLEL = 6  # requests at once, where one cannot hold all blocks; the vendor's examples use 6 to 8
 LOOKED_AT = 64_000  # characters of a text that its excerpt is made from, half from each end
-CACHED, FAILED_FOR = 256, 60.0  # answers kept; seconds that a failure stands for the same request
 # What is asked. A JEV_LENS_VARIANT file may replace each text; `{i}` is the index of a block.
 PROMPTS: Json = {
     "viewInstructions": "Which of `views` is the smallest that holds all that the agent's next step for `task` needs? "
@@ -569,7 +569,7 @@ class JevJudge:
     sends the full text; with the setting `on_error` "local" the local judge answers instead.
 
     counts: requests, failures, tokens, dollars. degraded: the last request failed. log: gets a record of each request.
-    Answers are kept per state and questions, a failure for FAILED_FOR seconds.
+    The last 256 answers are kept per state and questions, a failure for a minute.
     """
 
     def __init__(self, client: Any, settings: Settings = Settings(), clock: Any = time.monotonic, log: Any = None):
@@ -640,7 +640,10 @@ class JevJudge:
                  "preview": self._excerpt("\n".join(doc.lines[block.start:block.end][:3]), 240)}
                 for at, block in enumerate(blocks)]
         about = {f"b{at}": noul(ask.replace("{i}", str(at)), *sides) for at in range(len(rows))}
-        state, size = {**self._context(case), **state}, int(BLOCKS * self._ratio)
+        # 32 blocks for each character of a token: the service takes 32,768 tokens of state + longest question, 65,536
+        # of state + all questions; all that is told is clipped: 15,000 characters at most beside the blocks, 450 of each
+        # block, 350 of a question about it, so that at the worst (1 character a token) they use up 30,000 and 41,000
+        state, size = {**self._context(case), **state}, int(32 * self._ratio)
         starts = range(0, len(rows) or 1, size)
         states = [{**state, "blocks": rows[at:at + size]} for at in starts]
         questions = [dict(itertools.islice(about.items(), at, at + size)) for at in starts]
@@ -648,7 +651,7 @@ class JevJudge:
         if getattr(self._budget, "case", None) is not case:  # one wait for both steps, from the first request on
             self._budget.case, self._budget.end = case, self.clock() + self.settings.wait_ms / 1000
         from concurrent.futures import ThreadPoolExecutor
-        with ThreadPoolExecutor(PARALLEL) as pool:
+        with ThreadPoolExecutor(6) as pool:  # the vendor's examples ask 6 to 8 at once
             found = collections.ChainMap(*pool.map(self._ask, itertools.repeat(self._budget.end), states, questions))
         return found, [found[f"b{at}"].noul for at in range(len(blocks))]
 
@@ -661,11 +664,11 @@ class JevJudge:
         if until <= now:
             try:
                 found, until = self.client.ask(state, questions, timeout=end - now), float("inf")
-            except JevlensError as fault:
-                found, until = fault, now + FAILED_FOR
+            except JevlensError as error:
+                found, until = error, now + 60
             with self._lock:
                 self._kept[key] = until, found
-                if len(self._kept) > CACHED:
+                if len(self._kept) > 256:
                     del self._kept[next(iter(self._kept))]
                 self.degraded = isinstance(found, JevlensError)
                 count = {name: getattr(found, name, 0) for name in self.counts}
@@ -835,8 +838,7 @@ def _answer(answer: Any, question: Mapping[str, Any], field: str) -> Answer:
     if kind == "choice":
         picked = answer.get("choice")
         likely = picked in names and max(p.values()) - p[picked] <= TRAIL
-        _hold(likely, f"{field}.choice", "the most likely option", picked)
-        return found._replace(choice=picked)
+        return found._replace(choice=_hold(likely, f"{field}.choice", "the most likely option", picked))
     at = _number(answer, "score", field, len(names) - 1)
     near = CENT * (5 + len(names) * (len(names) - 1) / 2)  # what rounding every level and the mean can do
     _hold(abs(at - mean) <= near + TINY, f"{field}.score", f"the mean level {mean:.2f}", at)
@@ -870,6 +872,7 @@ def _hold(good: bool, field: str, want: str, value: Any, error: Any = AnswerErro
 # ---------------------------------------------------------------- System One: transport, providers, keys
 
 HEADERS = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": f"jevlens/{__version__}"}
+BACKOFF = 0.5, 5.0  # seconds before the second try, doubling, and the cap; less up to a quarter (official clients)
 # Error types that a message of ours may repeat; nothing else that a server says gets into one.
 ERROR_TYPES = ("authentication_error", "api_usage_error", "max_tokens_exceeded", "customer_verification_required",
                "rate_limit_error", "overloaded_error", "server_error")
@@ -884,6 +887,7 @@ WORD = "[!-~]+"  # a key, as the official client demands, or a request id that a
 # RFC 3986 without user information, query and fragment: origin (http only for a loopback address), its host, path
 URL = (r"(?ai)((?:https://|http://(?=(?:localhost|\[::1\]|127(?:\.\d{1,3}){3})(?:[:/]|$)))"
        r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::\d{1,5})?)((?:/[a-z0-9%._~!$&'()*+,;=:@-]+)*)/?")
+DECIMAL = r"(?a)\d{1,9}(?:\.\d{1,9})?"  # of Retry-After; longer ones are no wait that anyone means
 # A server of System One. `host`: "" where only `base_url` tells; `path`: makes a root, a /v1 base or a full URL, {NAME}
 # is of the environment; `price`: dollars for a million input tokens (output is free); `envelope`: see build_request.
 Provider = collections.namedtuple("Provider", "key_env host path model price envelope", defaults=(0.042, ""))
@@ -1025,12 +1029,12 @@ class SystemOne:
         for tries in itertools.count():
             try:
                 return box.append(self._once(body, questions, end - time.monotonic()))
-            except Exception as fault:  # also what a transport of the caller's may raise
-                asked = getattr(fault, "wait", None)
+            except Exception as error:  # also what a transport of the caller's may raise
+                asked = getattr(error, "wait", None)
                 wait = backoff(body, tries) if asked is None else asked
                 late = tries >= self.retries or time.monotonic() + wait >= end
-                if late or not getattr(fault, "again", False) or cancel.wait(wait):
-                    return box.append(fault)
+                if late or not getattr(error, "again", False) or cancel.wait(wait):
+                    return box.append(error)
 
     def _once(self, body: bytes, questions: Json, left: float) -> Answers:
         """One try, within the seconds that are left."""
@@ -1052,7 +1056,7 @@ class SystemOne:
 def backoff(body: bytes, tries: int) -> float:
     """Seconds before the next try: doubling to a cap, less up to a quarter that depends on the request, so that many
     clients do not come back together and one request always waits the same."""
-    return min(5.0, 0.5 * 2.0 ** tries) * (1 - binascii.crc32(body) % 256 / 1024)  # as the official clients
+    return min(BACKOFF[1], BACKOFF[0] * 2.0 ** tries) * (1 - binascii.crc32(body) % 256 / 1024)
 
 
 def asked_wait(headers: Mapping[str, str], now: float) -> float | None:
@@ -1060,7 +1064,7 @@ def asked_wait(headers: Mapping[str, str], now: float) -> float | None:
     None when neither says."""
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         raw = headers.get(name, "").strip()
-        if raw.replace(".", "", 1).isdecimal():
+        if re.fullmatch(DECIMAL, raw):
             return float(raw) * unit
     with contextlib.suppress(ValueError, TypeError, OverflowError):  # what parsedate raises for what is no date
         from email.utils import parsedate_to_datetime
@@ -1451,7 +1455,8 @@ class Lens:
             why = exempt(case, self.settings) if mark else "learned"
             seen = _full(output, why, case.doc) if why else self._shorten(case)
         except Exception as error:  # a judge or a store that is down, or no text: it goes out whole
-            seen = _full(output, _fault(error) if isinstance(output, str) else "not-text", case and case.doc)
+            why = ("judge: " if isinstance(error, JevlensError) else "") + fault(error)
+            seen = _full(output, why if isinstance(output, str) else "not-text", case and case.doc)
         with contextlib.suppress(Exception):  # what could not be read or learned is only sent again
             session.learn(*as_sent(case, seen, self.store))
         if mark and seen.reason != "small" and mark not in self._logged:
@@ -1507,9 +1512,8 @@ class Lens:
         record: dict[str, Any] | None = self.store.get(id) if valid_id(id) else None
         if record is None:
             known = self.store.ids()
-            more = f" and {len(known) - 20} older" if len(known) > 20 else ""
-            raise JevlensError(f"recall: nothing is stored for {str(id)[:80]!r}: run the command again; "
-                               f"ids that exist: {', '.join(known[-20:]) or 'none'}{more}")
+            told = ", ".join(known[-20:]) + f" and {len(known) - 20} older" * (len(known) > 20) or "none"
+            raise JevlensError(f"recall: nothing is stored for {str(id)[:80]!r}: run the command again; stored: {told}")
         return record
 
     def forget(self) -> None:
@@ -1581,12 +1585,6 @@ def free_id(text: str, store: Any) -> str:
     whole = "r" + digest(text)
     short = whole[:12]
     return short if unpack(store.get(short) or {"text": text}) == text else whole
-
-
-def _fault(error: Exception) -> str:
-    """The reason of a text that went out whole: what a judge said, or the kind of error and the system's words."""
-    words = f"{type(error).__name__} {getattr(error, 'strerror', None) or ''}".strip()
-    return f"judge: {error}" if isinstance(error, JevlensError) else f"fault: {words}"
 
 
 def _full(output: Any, reason: str, doc: views.Doc | None = None) -> Seen:
@@ -1685,17 +1683,16 @@ def make_judge(judge: Any, settings: Settings) -> Any:
         if name in ("auto", "jev"):
             client = SystemOne(model=settings.model, key_file=key_path(settings, os.environ))
             return JevJudge(client, settings) if client.key_source or name == "jev" else LocalJudge()
-    except JevlensError as fault:
+    except JevlensError as error:
         if name == "jev":
             raise
-        print(f"jevlens: {fault}; the local judge is used", file=sys.stderr)
+        print(f"jevlens: {error}; the local judge is used", file=sys.stderr)
     return LocalJudge()
 
 
 # ---------------------------------------------------------------- message lists
 
 SHAPES = ("openai", "responses", "anthropic", "gemini")
-TEXT_TYPES = ("text", "input_text", "output_text", None)  # of parts whose `text` is text; None: Gemini's have no type
 # keys of results whose strings are text, in every host and shape
 TEXT_KEYS = ("text", "content", "output", "error", "result", "stdout", "stderr", "textResultForLlm")
 # where results hold their text, by the role of a message or the type of a part; others are told by their keys
@@ -1749,7 +1746,8 @@ def swapped(value: Any, change: Callable[[str], str], key: str = "text") -> Any:
         return change(value) if value and key in TEXT_KEYS else value
     if isinstance(value, list):
         return [swapped(part, change, "") for part in value]
-    if isinstance(value, Mapping) and value.get("type") in TEXT_TYPES:
+    # Gemini's parts have no type
+    if isinstance(value, Mapping) and value.get("type") in ("text", "input_text", "output_text", None):
         return {inner: swapped(part, change, inner) for inner, part in value.items()}
     return value
 
@@ -1937,8 +1935,7 @@ def cmd_hook(args: Any) -> str:
     try:
         return hook(PAYLOAD or sys.stdin.buffer.read(), own.store, own.settings)
     except Exception as error:  # a hook that fails costs the agent its result in some hosts
-        why = str(error) if isinstance(error, JevlensError) else f"fault: {type(error).__name__}"
-        own._log({"event": "hook", "reason": why})
+        own._log({"event": "hook", "reason": fault(error)})
     return ""
 
 
