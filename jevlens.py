@@ -640,9 +640,9 @@ class JevJudge:
                  "preview": self._excerpt("\n".join(doc.lines[block.start:block.end][:3]), 240)}
                 for at, block in enumerate(blocks)]
         about = {f"b{at}": noul(ask.replace("{i}", str(at)), *sides) for at in range(len(rows))}
-        # 32 blocks for each character of a token: the service takes 32,768 tokens of state + longest question, 65,536
-        # of state + all questions; all that is told is clipped: 15,000 characters at most beside the blocks, 450 of each
-        # block, 350 of a question about it, so that at the worst (1 character a token) they use up 30,000 and 41,000
+        # 32 blocks for each character of a token: the service takes 32,768 tokens of state + longest question and 65,536
+        # of all; all that is told is clipped: 15,000 characters at most beside the blocks, 450 of each block, 350 of a
+        # question about it, so that at the worst (1 character a token) they use up 30,000 and 41,000
         state, size = {**self._context(case), **state}, int(32 * self._ratio)
         starts = range(0, len(rows) or 1, size)
         states = [{**state, "blocks": rows[at:at + size]} for at in starts]
