@@ -568,17 +568,16 @@ class JevJudge:
     """The judge that asks System One; otherwise as LocalJudge. It raises JevlensError when Jev cannot say, and the lens
     sends the full text; with the setting `on_error` "local" the local judge answers instead.
 
-    counts: requests, failures, tokens, dollars. degraded: the last request failed. log: gets a record of each request.
-    The last 256 answers are kept per state and questions, a failure for a minute.
+    log: gets a record of each request, for `log_stats`. The last 256 answers are kept per state and questions, a
+    failure for a minute.
     """
 
     def __init__(self, client: Any, settings: Settings = Settings(), clock: Any = time.monotonic, log: Any = None):
         self.client, self.settings, self.clock, self.log = client, settings, clock, log
         self.words = {**PROMPTS, **settings.prompts}
         self.forgiven = (JevlensError,) if settings.on_error == "local" else ()
-        self.counts: Any = collections.Counter(requests=0, failures=0, input_tokens=0, output_tokens=0, cost=0)
         # characters a token: low on purpose (logs 1.7, code 2.3, prose 5); `usage` corrects it, up to 4
-        self.degraded, self._ratio, self._kept = False, 2.0, dict[str, Any]()
+        self._ratio, self._kept = 2.0, dict[str, Any]()
         self._lock, self._budget = threading.Lock(), threading.local()  # the case that a thread is about, its deadline
 
     def choose(self, case: Case, offered: Sequence[views.View], blocks: Sequence[views.Block]) -> Choice:
@@ -640,8 +639,8 @@ class JevJudge:
                  "preview": self._excerpt("\n".join(doc.lines[block.start:block.end][:3]), 240)}
                 for at, block in enumerate(blocks)]
         about = {f"b{at}": noul(ask.replace("{i}", str(at)), *sides) for at in range(len(rows))}
-        # 32 blocks for each character of a token: the service takes 32,768 tokens of state + longest question and 65,536
-        # of all; all that is told is clipped: 15,000 characters at most beside the blocks, 450 of each block, 350 of a
+        # 32 blocks for each character of a token: the service takes 32,768 tokens of state and longest question, 65,536
+        # of all; what is told is clipped: 15,000 characters at most beside the blocks, 450 of each block, 350 of a
         # question about it, so that at the worst (1 character a token) they use up 30,000 and 41,000
         state, size = {**self._context(case), **state}, int(32 * self._ratio)
         starts = range(0, len(rows) or 1, size)
@@ -670,14 +669,12 @@ class JevJudge:
                 self._kept[key] = until, found
                 if len(self._kept) > 256:
                     del self._kept[next(iter(self._kept))]
-                self.degraded = isinstance(found, JevlensError)
-                count = {name: getattr(found, name, 0) for name in self.counts}
-                self.counts.update(count, requests=1, failures=int(self.degraded))
-                if count["input_tokens"]:
-                    self._ratio = min(4.0, max(1.0, (self._ratio + len(request) / count["input_tokens"]) / 2))
+                spent = getattr(found, "input_tokens", 0)
+                if spent:
+                    self._ratio = min(4.0, max(1.0, (self._ratio + len(request) / spent) / 2))
                 if self.log:
                     self.log({"event": "ask", "ms": round((self.clock() - now) * 1000), **vars(found),
-                              "fault": str(found) if self.degraded else ""})
+                              "fault": str(found) if isinstance(found, JevlensError) else ""})
         if isinstance(found, JevlensError):
             raise found
         return found
@@ -1390,9 +1387,8 @@ def default_footer(seen: Seen, how: str = 'recall("{}", lines="a-b" or pattern=â
 
     At most 40 tokens, and the names of up to eight dropped blocks in 160 characters.
     """
-    names = seen.dropped[:8]
-    while len(", ".join(names)) > 158:
-        names = names[:-1]
+    ends = itertools.accumulate(len(name) + 2 for name in seen.dropped[:8])
+    names = [name for name, end in zip(seen.dropped, ends) if end <= 160]
     return (f"[jevlens {seen.view}: {len(seen.kept)} of {seen.total} lines, complete output stored; {views.MARK} = left"
             f" out, see {how.format(seen.id)}{'; left out: ' if names else ''}{', '.join(names)}]")
 
@@ -1565,10 +1561,7 @@ class Lens:
     def stats(self) -> dict[str, Any]:
         """The sums of `log_stats`, of all calls `sent` and `cut` (see `used`), and `kept_out`: cut / (sent + cut)."""
         counts = {**log_stats(self._events), **self._used}
-        counts["kept_out"] = round(counts["cut"] / max(1, counts["sent"] + counts["cut"]), 4)
-        if isinstance(self.judge, JevJudge):
-            counts["jev"] = {**self.judge.counts, "degraded": self.judge.degraded}
-        return counts
+        return {**counts, "kept_out": round(counts["cut"] / max(1, counts["sent"] + counts["cut"]), 4)}
 
     def _log(self, event: Mapping[str, Any]) -> None:
         self._events.append(event)
@@ -1764,8 +1757,7 @@ class Fold:
         self.lens, self.learn, self.session = lens, learn, lens.session if learn else Session()
         self.calls: dict[Any, list[tuple[str, Any]]] = {}
         self.task = self.latest = self.said = self.reply = ""
-        self.marks: list[int] = []
-        self.sent: list[Any] = []
+        self.marks, self.sent = list[int](), list[Any]()
 
     def add(self, message: Any) -> Any:
         """Take in the next message; returns a copy with its results shortened, None when it stays as it is."""
@@ -2167,13 +2159,16 @@ def cmd_stats(args: Any) -> str:
 
 
 def log_stats(events: Iterable[Mapping[str, Any]], session: str = "") -> Json:
-    """Sums over log events, of one session if given: considered, shortened, saved, share, recalls; Jev asked, cost."""
+    """Sums over log events, of one session if given: considered, shortened, saved, share, recalls; of Jev: asked,
+    failed, degraded (the last request failed), input and output tokens, cost in dollars."""
     rows = [row for row in events if not session or str(row.get("session")).split("/")[0] == session]
     sees, recalls, asks = ([row for row in rows if row.get("event") == name] for name in ("see", "recall", "ask"))
-    before, after = (sum(int(row.get(key, 0)) for row in sees) for key in ("before", "after"))
+    keys, failed = "before after input_tokens output_tokens cost".split(), [bool(row.get("fault")) for row in asks]
+    before, after, spent, told, cost = (sum(float(row.get(key, 0)) for row in rows) for key in keys)
     return {"considered": len(sees), "shortened": sum(row.get("view") != "full" for row in sees),
-            "saved": before - after, "share": round((before - after) / max(before, 1), 4), "recalls": len(recalls),
-            "asked": len(asks), "cost": round(sum(float(row.get("cost", 0)) for row in asks), 9)}
+            "saved": int(before - after), "share": round((before - after) / max(before, 1), 4), "recalls": len(recalls),
+            "asked": len(asks), "failed": sum(failed), "degraded": failed[-1:] == [True],
+            "input_tokens": int(spent), "output_tokens": int(told), "cost": round(cost, 9)}
 
 
 def cmd_diff(args: Any) -> str:
