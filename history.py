@@ -951,6 +951,11 @@ def apply_edits(entries: Iterable[Entry], edits: Iterable[Entry], gaps: bool = F
     return [entry for entry in seen if entry or gaps]
 
 
+def _with_summaries(entries: Iterable[Entry]) -> list[Entry]:
+    """The entries; what stands for all before a compaction gets a role of its own: nobody asked it, and it stays."""
+    return [{**entry, "role": "summary"} if entry.get("compacted") else entry for entry in entries]
+
+
 def _others(entry: Entry) -> int:
     """How many blocks of the content are no text."""
     return sum(block.get("type") != "text" for block in parts_of(entry, "content")[1:])
@@ -1480,6 +1485,7 @@ def distil(entries: Sequence[Entry], ask: Optional[Ask] = None, *, edits: Sequen
     pause of over five minutes), so that edits are free. `stop()` true ends the asking. Settings: GUARD_SETTINGS.
     Nothing to do: ([], {}). Whatever `ask` does, nothing is raised: a failed, late or doubtful answer keeps the text.
     """
+    entries = _with_summaries(entries)
     s, began, seen = settings_of(GUARD_SETTINGS, settings), clock(), apply_edits(entries, edits, gaps=True)
     run = find_run(seen)
     if run is None or mid and not s.mid_run:
@@ -1530,6 +1536,7 @@ def recall_entry(entries: Sequence[Entry], entry_id: str, pattern: str = "", off
     (1-based; of the lines with `pattern`, if given: plain text, as `re` cannot be stopped). At most 2,000 lines and
     50,000 characters (a longer line is cut); what is left is said with the next offset. Unknown id: ValueError that
     says so."""
+    entries = _with_summaries(entries)
     at = next((i for i, e in enumerate(entries) if e["id"] == entry_id and e.get("role") in ("tool", "user")), -1)
     if at < 0:
         raise ValueError(f"jevlens: recall: no result or prompt {entry_id}; use an id from a note that begins {MARK}")
@@ -1670,11 +1677,12 @@ def _decision(item: Item, answer: Any, s: SimpleNamespace) -> dict[str, Any]:
 
 def _ledger_request(entries: Sequence[Entry], item: Item) -> tuple[Any, Any]:
     """What the judge sees: the task, the ends of one result, and what the agent did next."""
-    task = next((flat(each) for each in entries if each.get("role") == "user"), "")
+    users = [flat(each) for each in entries if each.get("role") == "user"] or [""]
     after = next((each for each in entries[item.at:] if each.get("role") == "assistant"), {})
     then = [{"name": _tool(each), "args": _as_json(each.get("args"))[:150]} for each in (after.get("calls") or [])[:8]]
     shown = {"tool": item.call.tool, "args": _as_json(item.call.args)[:300], "is_error": item.failed, "output_tail":
              item.text[-800:] * (item.size > 2500), "total_chars": item.size, "output_head": item.text[:2500]}
-    state = {"task": task if len(task) <= 1000 else task[:600] + "\n[…]\n" + task[-400:], "item": _given(shown),
+    task = {"first_user_request": _short(users[0], 601), "latest_user_message": _short(users[-1], 401)}
+    state = {"task": task, "item": _given(shown),
              "after": {"assistant_text": flat(after)[:800], "next_tool_calls": then}}
     return state, {name: _noul(*words) for name, words in _LEDGER_WORDS.items()}

@@ -7288,6 +7288,24 @@ def test_a_message_that_steered_goes_with_its_exchange_and_system_messages_stay(
     assert [entry["id"] for entry in history.apply_edits(entries, edits)] == ["e0", "e4", "e6", "e7"]
 
 
+def test_a_summary_of_what_was_compacted_is_no_exchange_and_stays():
+    asked: list[Any] = []
+    summary = {**asks("So far: X." + "x" * 3000), "compacted": True}
+    entries = chat(asks("u1"), tells("a" * 3000), summary, tells("b" * 3000), asks("now"), tells("Done."))
+    edits, _ = history.distil(
+        entries, lambda state, *rest: asked.append(state) or answer_all(0.1)(state, *rest), cold=True,
+        keep_recent_exchanges=0, exchange_min_saving_chars=0)
+    assert [(edit["targetId"], edit["replacement"] is None) for edit in edits] == [
+        ("e0", False),
+        ("e1", True),
+        ("e3", True),
+    ]
+    earlier = asked[0]["earlier_conversation"]
+    assert earlier["summary"].startswith("So far: X.") and len(earlier["recent_exchanges"]) == 1
+    text = history.recall_entry(entries, "e0")
+    assert "## summary\nSo far" in text and text.endswith("b" * 3000)
+
+
 def test_exchanges_wait_until_they_pay():
     later = [does("z", "bash", {"command": "big"}, "\n".join(["z" * 100] * 3900))]
     early = old_talks(3, 20_000, later)
@@ -7828,9 +7846,13 @@ def test_rolling_rewrites_what_the_agent_has_reacted_to_in_the_same_bytes_for_ev
     assert seen[4]["content"].split("\n") == [*lines[:15], "[jev-lens pruned: 70 lines]", *lines[85:]]
     assert seen[6] is entries[6] and entries[2]["content"] == ruled(100, word="one")
     more = [*entries, {"id": "e7", **tells("so")}]
+    later = [*entries, {"id": "e8", **asks("l" * 500)}, *more[7:]]
+    history.Ledger("rolling", says_of(FATE, latest := [])).decide(later)
+    assert latest[-1]["task"] == {"first_user_request": "the task", "latest_user_message": "l" * 400 + "…"}
     assert ledger.decide(more) == 1 and ledger.apply(more) == [*seen, more[7]]
     state = asked[0]
-    assert list(state) == ["task", "item", "after"] and state["task"] == "the task"
+    assert list(state) == ["task", "item", "after"]
+    assert state["task"] == {"first_user_request": "the task", "latest_user_message": "the task"}
     assert state["after"] == {
         "assistant_text": "I look",
         "next_tool_calls": [{"name": "bash", "args": '{"command": "two"}'}],
