@@ -1530,7 +1530,7 @@ class Lens:
 
     def _tell(self, call: Any) -> None:
         """Write into the journal, for later processes of this session, what was sent (None: it was compacted)."""
-        with contextlib.suppress(OSError, TypeError, ValueError):  # without it they only send once more what is known
+        with contextlib.suppress(Exception):  # without it they only send once more what is known
             if self._journal and len(call[0] if call else "") < SESSION_TAIL // 4:
                 append_private(self._journal, {"call": self.call_id, "see": call})
 
@@ -2178,7 +2178,7 @@ def cmd_diff(args: Any) -> str:
     """
     import html
     own = _own_lens()
-    rows = [row for row in own.store.events() if "kept_lines" in row and row["id"] and args.id in (None, row["id"])]
+    rows = [row for row in own.store.events() if "kept_lines" in row and row.get("id") and args.id in (None, row["id"])]
     if not rows:
         raise JevlensError(f"diff: {args.id or 'no shortened output'}: not in the log of this store")
     doc, row = read_record(own._record(rows[-1]["id"])), rows[-1]

@@ -2010,10 +2010,14 @@ def test_see_of_a_careless_call(sentence: str, tmp_path: pathlib.Path) -> None:
             assert jevlens.DirectoryStore(tmp_path).get(seen.id)["id"] == seen.id  # type: ignore[index]
 
 
-def test_arguments_that_hold_themselves_cost_the_view_and_nothing_else() -> None:
+def test_arguments_that_hold_themselves_cost_the_view_and_nothing_else(tmp_path: pathlib.Path) -> None:
     args: dict[str, Any] = {"command": "x"}
     args["self"] = args
-    assert jevlens.Lens("local").see(MODULE, "bash", args).text is MODULE
+    deep: dict[str, Any] = {}
+    for _ in range(100_000):
+        deep = {"a": deep}
+    for lens in (jevlens.Lens("local"), jevlens.Lens("local", tmp_path, session="s")):
+        assert lens.see(MODULE, "bash", args).text is lens.see(MODULE, "bash", deep).text is MODULE
 
 
 # sentence -> (P(needed) of every block, settings, view, is the body of step_7 there, reason)
@@ -5391,6 +5395,8 @@ def test_diff_shows_what_the_model_did_not_get(shell: Shell, monkeypatch: pytest
     pathlib.Path("shop.py").write_text(MODULE.replace("Step 3 of", "<b>&Step 3 of"))
     assert shell("see", "shop.py", "--task", "round prices in step_7").status == 0
     (view,) = json.loads(shell("decisions", "--json").out)
+    with open("../data/log.jsonl", "a") as log:  # of whoever else writes there
+        log.write('{"event": "see", "kept_lines": "1"}\n')
     plain = shell("diff").out.decode().split("\n")
     assert plain[0].startswith(f"{view['view']} · {view['after']:,} of {view['before']:,} tokens (−")
     lines = pathlib.Path("shop.py").read_text().split("\n")
