@@ -234,12 +234,11 @@ class Session:
 
     def __init__(self) -> None:
         self.messages = self.edits = self.reads = 0
-        self.last_was_read = self.line_edits = False
         self.edited, self.shown = collections.Counter[str](), set[str]()
         self.hits = collections.defaultdict[str, set[int]](set)
         self.touched = collections.defaultdict[str, set[str]](set)
         self.searched, self.errors, self.recent = set[str](), set[str](), list[set[str]]()
-        self._heard = ("", "", "")
+        self._heard, self.last_was_read, self.line_edits = ("", "", ""), False, False
         self.forget()
 
     def forget(self) -> None:
@@ -1620,14 +1619,17 @@ def choose(case: Case, judge: Any, settings: Settings) -> tuple[views.View, str]
     name, reason = decide(doc.kind, choice, list(offered), settings, len(blocks))
     if name == "full":
         return full, reason
-    keep: Sequence[int] = offered[name].keep
+    keep: Iterable[int] = offered[name].keep
     second = name == "sections" or code and name in ("outline", "focus")
     if second and len(blocks) > 1 and (choice.need is None or choice.need):
         need = choice.need or judge.need(case, blocks)
         if not code and max(need) < settings.section_floor:
             return full, "floor"
-        limit = settings.expand_above if code else settings.section_expand_above
-        name, keep = "relevant", put_back(case, keep, blocks, need, limit)
+        limit, forced = settings.expand_above if code else settings.section_expand_above, pointed(case, blocks)
+        # a header of under 20 lines (imports) goes along
+        back = [block for at, block in enumerate(blocks) if round(need[at], 6) > limit or forced[at]
+                or block.kind == "header" and block.end - block.start < 20]
+        name, keep = "relevant", {*keep, *(line for block in back for line in range(block.start, block.end))}
     if not code:
         keep = views.cover(doc, keep, known, case.terms)
     keep = views.close_gaps(doc, keep, 40)  # characters: a smaller gap costs as much as its marker
@@ -1636,15 +1638,6 @@ def choose(case: Case, judge: Any, settings: Settings) -> tuple[views.View, str]
     if len(views.render(doc, view, thin=False).text) >= min(0.9 * len(doc.text), MOST_CHARS):
         return full, f"{name}-is-nearly-full"
     return view, reason
-
-
-def put_back(case: Case, keep: Iterable[int], blocks: Sequence[views.Block], need: Sequence[float],
-             limit: float) -> list[int]:
-    """The lines of a view, and those of blocks with P above the limit, pointed at, or a header of under 20 lines."""
-    forced = pointed(case, blocks)
-    back = [block for at, block in enumerate(blocks) if round(need[at], 6) > limit or forced[at]
-            or block.kind == "header" and block.end - block.start < 20]
-    return sorted({*keep, *(line for block in back for line in range(block.start, block.end))})
 
 
 def without_known(doc: views.Doc, view: views.View, runs: Sequence[views.Known]) -> views.View:
