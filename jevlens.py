@@ -89,7 +89,8 @@ class Settings:
     """Every setting of the lens with its default; names of the environment are JEV_LENS_ + the second word.
 
     Probabilities lie in 0..1. A file that JEV_LENS_VARIANT names may give the fields another value (`config`), and is
-    the only place that `prompts` come from.
+    the only place that `prompts` come from. data_dir, key_file: of the command line, hook and MCP; where nothing names
+    them, `load` fills in the platform's per-user data folder and `key` in it.
     """
 
     presend: bool = _setting(True, "PRESEND")
@@ -130,11 +131,15 @@ class Settings:
             except (JevlensError, ValueError, TypeError, AttributeError, RecursionError) as error:
                 print(f"jevlens: JEV_LENS_VARIANT: ignored, {type(error).__name__}", file=sys.stderr)
         for item in fields(cls)[:-1]:
-            for raw in (environ.get(item.metadata["env"]) or None, config.get(item.name)):
+            for raw in (environ.get(item.metadata["env"]), config.get(item.name)):
                 try:
-                    values.update({} if raw is None else {item.name: item.metadata["value"](raw)})
+                    values.update({} if raw in (None, "") else {item.name: item.metadata["value"](raw)})
                 except (TypeError, ValueError, OverflowError):
                     print(f"jevlens: {item.metadata['env']}: ignored, not a value of this setting", file=sys.stderr)
+        base = {"win32": environ.get("LOCALAPPDATA") or "~/AppData/Local", "darwin": "~/Library/Application Support"}.get(
+            sys.platform, environ.get("XDG_DATA_HOME") or "~/.local/share")
+        values.setdefault("data_dir", os.path.join(os.path.expanduser(base), "jevlens"))
+        values.setdefault("key_file", os.path.join(values["data_dir"], "key"))
         return cls(**values)
 
 
@@ -980,7 +985,7 @@ class SystemOne:
         self.url, self.host = endpoint(base_url or known.get("TYPESAFE_BASE_URL") or base)
         self.model = (rest if first == self.provider else model) or known.get("TYPESAFE_DEFAULT_MODEL") or row.model
         self.timeout, self.retries, self.pin, self._transport = timeout, retries, pin, transport
-        path = key_file or key_path(Settings.load(environ), environ)
+        path = key_file or Settings.load(environ).key_file
         self._key, self.key_source = self._found(environ, path) if api_key is None else (api_key, "the argument")
         if self.key_source and not re.fullmatch(WORD, self._key):
             raise JevlensError(f"key: from {self.key_source}: want printable ASCII without spaces")
@@ -1068,11 +1073,6 @@ def asked_wait(headers: Mapping[str, str], now: float) -> float | None:
     return None
 
 
-def key_path(settings: Settings, environ: Mapping[str, str]) -> str:
-    """The key file: JEV_LENS_KEY_FILE, else `key` in the data directory."""
-    return settings.key_file or os.path.join(data_dir(settings, environ), "key")
-
-
 CONSENT = """With a key, jevlens sends to {host} for each large tool result: your first and latest message (600 and 400
 characters), the words before the call (600), the call (300), excerpts of the result (1,500), its views (900 each) and
 blocks (240). That costs money: $0.042 a million tokens, some thousand a result. Masking of secrets is no guarantee."""
@@ -1085,18 +1085,17 @@ def cmd_key(args: Any) -> None:
     stored key.
     """
     settings = Settings.load()
-    path = key_path(settings, os.environ)
-    if args.forget and os.path.exists(path):
-        os.unlink(path)
-    client = SystemOne(model=args.model or settings.model, key_file=path)
+    if args.forget and os.path.exists(settings.key_file):
+        os.unlink(settings.key_file)
+    client = SystemOne(model=args.model or settings.model, key_file=settings.key_file)
     print(CONSENT.format(host=client.host), file=sys.stderr)
     if not (args.forget or args.check):
         import getpass
         typed = (getpass.getpass("Key, empty to keep yours: ") if sys.stdin.isatty() else sys.stdin.readline()).strip()
         if typed:
             SystemOne(typed)  # refuses what cannot be a key
-            write_private(path, f"{typed} {client.host}\n".encode("ascii"))
-        client = SystemOne(model=args.model or settings.model, key_file=path)
+            write_private(settings.key_file, f"{typed} {client.host}\n".encode("ascii"))
+        client = SystemOne(model=args.model or settings.model, key_file=settings.key_file)
     print(f"key for {client.provider} ({client.host}): {'from ' + client.key_source if client.key_source else 'none'}")
     if args.check:
         found = client.ask("jevlens", {"works": noul("Is this text one word?")})
@@ -1236,13 +1235,6 @@ def read_jsonl(path: str, last: int = 0, first: int = -1) -> list[dict[str, Any]
         events = map(parsed, file.read(first).split(b"\n")[1 if start else 0:])
         return [event for event in events if isinstance(event, dict)]
     return []
-
-
-def data_dir(settings: Settings, environ: Mapping[str, str] = os.environ) -> str:
-    """The directory of the command line, hook and MCP: JEV_LENS_DATA_DIR, else the platform's per-user data folder."""
-    base = {"win32": environ.get("LOCALAPPDATA") or "~/AppData/Local", "darwin": "~/Library/Application Support"}.get(
-        sys.platform, environ.get("XDG_DATA_HOME") or "~/.local/share")
-    return settings.data_dir or os.path.join(os.path.expanduser(base), "jevlens")
 
 
 # ---------------------------------------------------------------- recall: getting omitted text back
@@ -1667,7 +1659,7 @@ def make_judge(judge: Any, settings: Settings) -> Any:
         raise JevlensError(f"judge {judge!r}: use auto, local, jev, or an object with choose and need")
     try:
         if name in ("auto", "jev"):
-            client = SystemOne(model=settings.model, key_file=key_path(settings, os.environ))
+            client = SystemOne(model=settings.model, key_file=settings.key_file)
             return JevJudge(client, settings) if client.key_source or name == "jev" else LocalJudge()
     except JevlensError as error:
         if name == "jev":
@@ -2031,7 +2023,7 @@ def _own_lens(judge: str = "local", **changes: Any) -> Lens:
     """
     settings = replace(Settings.load(), **changes)
     how = "`jevlens.py recall {} --lines a-b`, --pattern or --block"
-    return Lens(judge, data_dir(settings), settings, False, footer=lambda seen: default_footer(seen, how))
+    return Lens(judge, settings.data_dir, settings, False, footer=lambda seen: default_footer(seen, how))
 
 
 def write_text(text: str, stream: Any = None) -> None:

@@ -2715,7 +2715,8 @@ def test_settings_from_the_environment(sentence: str, capsys: pytest.CaptureFixt
     names, fields, warnings = ENVIRONMENTS[sentence]
     settings = jevlens.Settings.load({"JEV_LENS_" + name: value for name, value in names.items()})
     said = capsys.readouterr().err.splitlines()
-    assert settings == jevlens.Settings(**fields)
+    where = {"data_dir": settings.data_dir, "key_file": os.path.join(settings.data_dir, "key")}
+    assert settings == jevlens.Settings(**{**where, **fields})
     assert len(said) == warnings and all(line.startswith("jevlens: JEV_LENS_") for line in said)
 
 
@@ -2726,6 +2727,9 @@ def test_the_defaults_are_those_of_the_known_system() -> None:
     assert (default.code_policy, default.command_policy) == ("gate", "sections")
     assert (default.expand_above, default.section_expand_above, default.section_floor) == (0.5, 0.5, 0.3)
     assert (default.min_confidence, default.model, default.keep_days) == (0, "jev-latest", 90)
+    assert os.path.isabs(default.data_dir) and os.path.basename(default.data_dir) == "jevlens"
+    moved = jevlens.Settings.load({"JEV_LENS_DATA_DIR": "there"})
+    assert (moved.data_dir, moved.key_file) == ("there", os.path.join("there", "key"))
 
 
 VARIANTS: dict[str, tuple[str, dict[str, Any], int]] = {
@@ -2754,7 +2758,8 @@ def test_settings_from_a_variant_file(sentence: str, tmp_path: pathlib.Path, cap
     environment = {"JEV_LENS_VARIANT": str(path), "JEV_LENS_PRESEND_MIN_TOKENS": "700"}
     settings = jevlens.Settings.load(environment)
     said = capsys.readouterr().err.splitlines()
-    assert settings == jevlens.Settings(**{"min_tokens": 700, **fields})
+    where = {"data_dir": settings.data_dir, "key_file": os.path.join(settings.data_dir, "key")}
+    assert settings == jevlens.Settings(**{"min_tokens": 700, **where, **fields})
     assert len(said) == warnings, said
 
 
