@@ -581,8 +581,7 @@ class JevJudge:
         self.words = {**PROMPTS, **settings.prompts}
         self.forgiven = (JevlensError,) if settings.on_error == "local" else ()
         # characters a token: low on purpose (logs 1.7, code 2.3, prose 5); `usage` corrects it, up to 4
-        self._ratio, self._kept = 2.0, dict[str, Any]()
-        self._lock, self._budget = threading.Lock(), threading.local()  # the case that a thread is about, its deadline
+        self._ratio, self._kept, self._lock = 2.0, dict[str, Any](), threading.Lock()
 
     def choose(self, case: Case, offered: Sequence[views.View], blocks: Sequence[views.Block]) -> Choice:
         """P per view, P(exact text needed) and, with the setting `steps` 1, P(needed) per block."""
@@ -651,11 +650,11 @@ class JevJudge:
         states = [{**state, "blocks": rows[at:at + size]} for at in starts]
         questions = [dict(itertools.islice(about.items(), at, at + size)) for at in starts]
         questions[0].update(asked)
-        if getattr(self._budget, "case", None) is not case:  # one wait for both steps, from the first request on
-            self._budget.case, self._budget.end = case, self.clock() + self.settings.wait_ms / 1000
+        # one wait for both steps, from the first request on
+        end = doc.once("asked until", lambda: self.clock() + self.settings.wait_ms / 1000)
         from concurrent.futures import ThreadPoolExecutor
         with ThreadPoolExecutor(6) as pool:  # the vendor's examples ask 6 to 8 at once
-            found = collections.ChainMap(*pool.map(self._ask, itertools.repeat(self._budget.end), states, questions))
+            found = collections.ChainMap(*pool.map(self._ask, itertools.repeat(end), states, questions))
         return found, [found[f"b{at}"].noul for at in range(len(blocks))]
 
     def _ask(self, end: float, state: Json, questions: Json) -> Any:
