@@ -136,9 +136,9 @@ class Settings:
                     values.update({} if raw in (None, "") else {item.name: item.metadata["value"](raw)})
                 except (TypeError, ValueError, OverflowError):
                     print(f"jevlens: {item.metadata['env']}: ignored, not a value of this setting", file=sys.stderr)
-        base = {"win32": environ.get("LOCALAPPDATA") or "~/AppData/Local", "darwin": "~/Library/Application Support"}.get(
-            sys.platform, environ.get("XDG_DATA_HOME") or "~/.local/share")
-        values.setdefault("data_dir", os.path.join(os.path.expanduser(base), "jevlens"))
+        folders = {"win32": ("LOCALAPPDATA", "~/AppData/Local"), "darwin": ("", "~/Library/Application Support")}
+        name, usual = folders.get(sys.platform, ("XDG_DATA_HOME", "~/.local/share"))
+        values.setdefault("data_dir", os.path.join(os.path.expanduser(environ.get(name) or usual), "jevlens"))
         values.setdefault("key_file", os.path.join(values["data_dir"], "key"))
         return cls(**values)
 
@@ -387,7 +387,7 @@ def decide(kind: str, choice: Choice, offered: Sequence[str], settings: Settings
 # Every constant of the local judge. P(edited within 12 messages) was counted on recorded sessions; one edit that no
 # longer matches costs as much as 85,000 tokens, so a view of 3,000 tokens pays below about 3 in 100 (`break_even`).
 LOCAL: dict[str, float] = {
-    # P(edit) by shape where it is not near zero; of diffs and searches, those of named files, of diffs from these points
+    # P(edit) by shape where it is not near zero; of diffs and searches, those of named files, of diffs at its points
     "break_even": 0.03, "docs": 0.20, "config": 0.33, "diff": 0.21, "search": 0.16, "diff at": -1,
     # points for a read of code, summed to the phase of the session
     "no edit yet": -2, "many edits": 1, "many edits from": 16, "reading": -1, "reading from": 3, "long reading": -1,
