@@ -503,7 +503,7 @@ def pointed(case: Case, blocks: Sequence[views.Block]) -> list[bool]:
     hits, touched = session.hits.get(name, ()), session.touched.get(name, ())
     text = f"{case.latest}\n{case.said}\n{case.task}"[:20_000]
     said = views.names(text).union(re.findall(_JUDGE_RULES["mention"], text), session.searched)
-    lines = {at for at, line in enumerate(doc.bare) if doc.numbers.number(at) in hits or line.strip(PADDING) in touched}
+    lines = {at for at, line in enumerate(doc.bare) if doc.numbers.numbers[at] in hits or line.strip(PADDING) in touched}
     return [_own_name(block) in said or not lines.isdisjoint(range(block.start, block.end)) for block in blocks]
 
 
@@ -1282,7 +1282,7 @@ def block_lines(doc: views.Doc, name: str) -> set[int]:
 
     JevlensError with the names that there are.
     """
-    asked, named = name.strip().lower(), [(block.name, block) for block in doc.blocks()]
+    asked, named = name.strip().lower(), [(block.name, block) for block in views.blocks(doc)]
     found = ([block for own, block in named if f".{own}".lower().endswith(f".{asked}")]
              or [block for own, block in named if asked in own.lower()])
     if not found:

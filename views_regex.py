@@ -127,17 +127,13 @@ class Numbering(NamedTuple):
     """How an output's lines are numbered for its reader.
 
     `origin`: `tool` (prefixes printed by the tool), `file` (lines of one file, not printed) or `output` (1 … n).
-    `numbers[i]` is the number of line i, 0 where it has none. `prefix[i]` is the length of line i's printed prefix in
-    characters; the list is empty when no tool printed any.
+    `numbers[i]` is the number of line i as its reader sees it, 0 where it has none. `prefix[i]` is (length in
+    characters, number) of line i's printed prefix, (0, 0) for none; the list is empty when no tool printed any.
     """
 
     origin: str
     numbers: Sequence[int]
-    prefix: Sequence[int] = ()
-
-    def number(self, line: int) -> int:
-        """The number of a 0-based line as its reader sees it; 0 for a line that has none."""
-        return self.numbers[line]
+    prefix: Sequence[Tuple[int, int]] = ()
 
     def label(self, start: int, end: int) -> str:
         """The lines [start, end) named in these numbers, as recall takes them: `81-140`, `7,9-12`, `40-90 +2`.
@@ -186,8 +182,9 @@ def numbering(lines: Sequence[str], shown: Sequence[Shown] = ()) -> Numbering:
     own = range(1, len(lines) + 1)
     separator = _separator(lines)
     if separator:
-        prefix, printed = zip(*(_prefix_of(line, separator) for line in lines))
-        rising = [number for number in printed if number]
+        prefix = [_prefix_of(line, separator) for line in lines]
+        printed = [number for _, number in prefix]
+        rising = list(filter(None, printed))
         return Numbering("tool", printed, prefix) if rising == sorted(set(rising)) else Numbering("output", own, prefix)
     bounds = [bound for item in shown for bound in (item.first, (item.last or inf) + 1)]
     if len({item.path for item in shown}) == 1 and bounds == sorted(bounds) and bounds[0]:
@@ -219,9 +216,9 @@ class Doc:
         self.path = self.shown[0].path if len({item.path for item in self.shown}) == 1 else ""
         self.numbers = numbering(self.lines, self.shown)
         prefix = self.numbers.prefix
-        self.bare = [line[cut:] for line, cut in zip(self.lines, prefix)] if prefix else self.lines
+        self.bare = [line[cut:] for line, (cut, _) in zip(self.lines, prefix)] if prefix else self.lines
         self.kind, self.shape = classify(self.bare, tool, args, self.shown)
-        self._memo: Dict[Any, Any] = {}  # what is worked out more than once (term scores, blocks)
+        self.memo: Dict[Any, Any] = {}  # what `_once` keeps
 
     def units(self) -> List[Block]:
         """The blocks as a partition of the lines: nested blocks are split where the outer one is long.
@@ -231,23 +228,23 @@ class Doc:
         """
         total = len(self.lines)
         owner = [Block("", 0, total + UNIT_LINES + 1, -1, "rest")] * total
-        for block in self.blocks():
+        for block in blocks(self):
             outer = owner[block.start]
             if outer.end - outer.start > UNIT_LINES:
                 owner[block.start:block.end] = [block] * (block.end - block.start)
         parts = ((block, list(lines)) for block, lines in groupby(range(total), owner.__getitem__))
         return [block._replace(start=lines[0], end=lines[-1] + 1) for block, lines in parts]
 
-    def blocks(self) -> List[Block]:
-        """`blocks(self)`, worked out once."""
-        return self.once("blocks", lambda: blocks(self))
 
-    def once(self, key: Any, make: Callable[[], _T]) -> _T:
-        """What `make` gives, worked out once under this key."""
-        if key not in self._memo:
-            self._memo[key] = make()
-        found: _T = self._memo[key]
+def _once(make: Callable[..., _T]) -> Callable[..., _T]:
+    """A function of a Doc (and of terms) that is worked out once for each; the Doc keeps what it gave."""
+    def _kept(doc: Doc, *terms: Mapping[str, float]) -> _T:
+        key = (make, *(pair for each in terms for pair in each.items()))
+        if key not in doc.memo:
+            doc.memo[key] = make(doc, *terms)
+        found: _T = doc.memo[key]
         return found
+    return _kept
 
 
 def read(text: str, tool: str = "", args: Optional[Mapping[str, Any]] = None) -> Doc:
@@ -874,6 +871,7 @@ def _method_at(clean: Sequence[str], levels: Sequence[int], at: int, language: s
     return (found[1].replace("::", "."), "function", body) if method or prototype else None
 
 
+@_once
 def _declarations(doc: Doc) -> List[_Found]:
     """The declarations of a text, in order, nested or disjoint: a block ends at the line that falls to its level."""
     lines, language = doc.bare, _language(doc)
@@ -942,13 +940,14 @@ def signatures(doc: Doc) -> List[int]:
     Empty for what is not code.
     """
     keep: Set[int] = set()
-    for block, line, body, _ in doc.once("declared", lambda: _declarations(doc)):
+    for block, line, body, _ in _declarations(doc):
         keep.add(block.start)  # what a function is for; and edits begin there
         keep.update(at for at in range(block.start, line) if doc.bare[at].lstrip()[:1] in ("@", "["))
         keep.update(range(line, min(line + _SIGNATURE, max(body, line + 1))))
     return sorted(keep)
 
 
+@_once
 def blocks(doc: Doc) -> List[Block]:
     """The named line ranges of an output that can be put back whole, in order, nested or disjoint, never crossing.
 
@@ -958,7 +957,7 @@ def blocks(doc: Doc) -> List[Block]:
     """
     found: List[Block] = []
     skipped = 0  # the end of a short constant or key: an outline shows it whole, and what is inside it
-    for block, line, _, _ in doc.once("declared", lambda: _declarations(doc)):
+    for block, line, _, _ in _declarations(doc):
         least = {"constant": _CONSTANT, "key": _CONSTANT if block.depth else 2}.get(block.kind, 1)
         if block.end - line < least:
             skipped = max(skipped, block.end)
@@ -1043,13 +1042,13 @@ def _headings(lines: Sequence[str]) -> Iterator[_Start]:
             yield at, _UNDERLINES.index(below[0]) + 1, line
 
 
-def _named_by(rules: Sequence[str], again: bool = False) -> Callable[[Sequence[str]], Iterator[_Start]]:
-    """Sections that begin where one of the rules gives another name, or a name at all (`again`); `--` ends a name."""
+def _named_by(rule: str, other: str = "", again: bool = False) -> Callable[[Sequence[str]], Iterator[_Start]]:
+    """Sections that begin where a rule gives another name, or a name at all (`again`); `--` ends a name."""
     def _starts(lines: Sequence[str]) -> Iterator[_Start]:
         name = ""
-        matches = [pattern(rule).match for rule in rules]
+        match, match_other = pattern(rule).match, pattern(other or rule).match
         for at, line in enumerate(lines):
-            found = next(filter(None, (match(line[:_WIDTH]) for match in matches)), None)
+            found = match(line, 0, _WIDTH) or match_other(line, 0, _WIDTH)
             if found and (again or found[1] != name):
                 yield at, 0, found[1]
             name = found[1] if found else "" if line == "--" else name
@@ -1090,8 +1089,8 @@ def _paragraphs(lines: Sequence[str]) -> Iterator[_Start]:
 
 _SECTIONS_OF: Dict[str, Callable[[Sequence[str]], Iterator[_Start]]] = {
     "docs": _headings, "report": _headings, "web": _headings, "diff": _patches, "git-log": _commits,
-    "config": _named_by(["table-head"], again=True), "search": _named_by(["match-row", "path-only"]),
-    "tree": _named_by(["entry"]), "filelist": _named_by(["entry"]),
+    "config": _named_by("table-head", again=True), "search": _named_by("match-row", "path-only"),
+    "tree": _named_by("entry"), "filelist": _named_by("entry"),
 }
 
 
@@ -1132,11 +1131,6 @@ _TERM_TEXT = 6000  # characters of each text that are read for terms: a request'
 _MOST_TERMS = 80  # more words than this say nothing about one call, and each costs one pass over the output
 _NAMED = 2.0  # an identifier, version or code finds its line more surely than a plain word (weight 1)
 _HITS_MOST = 20_000  # lines; a term in more of them tells no line from another, and looking takes time and memory
-
-
-def _once(make: Callable[[Doc], _T]) -> Callable[[Doc], _T]:
-    """A function of a Doc that is worked out once for each (the Doc keeps what it gave)."""
-    return lambda doc: doc.once(make, lambda: make(doc))
 
 
 def names(text: str) -> Set[str]:
@@ -1214,22 +1208,22 @@ def _lines_with(doc: Doc, literal: str, most: int = _HITS_MOST, rule: str = "") 
     return found
 
 
+@_once
 def _scores(doc: Doc, terms: Mapping[str, float]) -> Mapping[int, float]:
-    """For each line with case terms the sum of weight × log(lines / lines with the term) over them."""
-    def worked_out() -> Dict[int, float]:
-        """The scores; a line that declares something counts more."""
-        total = len(doc.lines)
-        common = max(20, min(total * 2 // 3, _HITS_MOST))  # a term in more lines tells none of them from another
-        scores: DefaultDict[int, float] = defaultdict(float)
-        for term, weight in terms.items():
-            hits = _lines_with(doc, term, common, "word-start")
-            for line in hits if len(hits) < common else ():
-                scores[line] += weight * log2(1.1 * total / len(hits))
-        declared, lines = pattern("declaration").match, _plain(doc)
-        return {line: round(scores[line] * (_STRUCTURE_LIFT if declared(lines[line]) else 1.0), 6)
-                for line in sorted(scores)}
+    """For each line with case terms the sum of weight × log(lines / lines with the term) over them.
 
-    return doc.once(("scores", *terms.items()), worked_out)
+    A line that declares something counts more.
+    """
+    total = len(doc.lines)
+    common = max(20, min(total * 2 // 3, _HITS_MOST))  # a term in more lines tells none of them from another
+    scores: DefaultDict[int, float] = defaultdict(float)
+    for term, weight in terms.items():
+        hits = _lines_with(doc, term, common, "word-start")
+        for line in hits if len(hits) < common else ():
+            scores[line] += weight * log2(1.1 * total / len(hits))
+    declared, lines = pattern("declaration").match, _plain(doc)
+    return {line: round(scores[line] * (_STRUCTURE_LIFT if declared(lines[line]) else 1.0), 6)
+            for line in sorted(scores)}
 
 
 # ---------------------------------------------------------------- views
@@ -1364,8 +1358,8 @@ def _signal_lines(doc: Doc) -> Set[int]:
 def _firsts(doc: Doc, count: int) -> Set[int]:
     """The first `count` lines of each block (of a list: of each name) that say something: neither blank nor a bar."""
     found: Set[int] = set()
-    blocks = doc.blocks() if count else []
-    for block in {block.name: block for block in blocks[::-1]}.values() if doc.shape in _LISTS else blocks:
+    found_in = blocks(doc) if count else []
+    for block in {block.name: block for block in found_in[::-1]}.values() if doc.shape in _LISTS else found_in:
         lines = range(block.start, min(block.start + _NEAR, block.end))
         found.update([line for line in lines if len(set(doc.bare[line].strip())) > 1][:count])
     return found
@@ -1390,7 +1384,7 @@ def signals(doc: Doc, terms: Mapping[str, float] = {}) -> Optional[View]:
 
 def tree(doc: Doc, terms: Mapping[str, float] = {}) -> Optional[View]:
     """The first eight entries of each directory, and entries that case terms name; for two directories or more."""
-    if doc.shape not in _LISTS[:2] or len(doc.blocks()) < 2:
+    if doc.shape not in _LISTS[:2] or len(blocks(doc)) < 2:
         return None
     return _view(doc, "tree", _firsts(doc, 8) | _by_shares(doc, terms), terms)
 
@@ -1433,7 +1427,7 @@ def _templates(doc: Doc) -> List[List[int]]:
 
 def sections(doc: Doc, terms: Mapping[str, float] = {}) -> Optional[View]:
     """The first line of each section; for two sections or more."""
-    return _view(doc, "sections", _firsts(doc, 1), terms) if len(doc.blocks()) >= 2 else None
+    return _view(doc, "sections", _firsts(doc, 1), terms) if len(blocks(doc)) >= 2 else None
 
 
 def sample(doc: Doc, terms: Mapping[str, float] = {}) -> Optional[View]:
@@ -1686,8 +1680,8 @@ def _base_diff(doc: Doc, terms: Mapping[str, float]) -> Set[int]:
     """File and hunk headers, changed declarations, and hunks by case terms, whole."""
     declared = pattern("declaration").match
     changed = {line for line, text in enumerate(_plain(doc)) if text[:1] in ("+", "-") and declared(text)}
-    keep, chosen = changed.union(block.start for block in doc.blocks()), _by_shares(doc, terms)
-    for file in doc.blocks():
+    keep, chosen = changed.union(block.start for block in blocks(doc)), _by_shares(doc, terms)
+    for file in blocks(doc):
         if file.kind == "file" and not chosen.isdisjoint(range(file.start, file.end)):
             keep.update(range(file.start, file.start + 5))
     return keep | chosen
@@ -1710,7 +1704,7 @@ def _base_json(doc: Doc, terms: Mapping[str, float]) -> Set[int]:
 
 def _base_git_log(doc: Doc, terms: Mapping[str, float]) -> Set[int]:
     """Hash and subject of each commit, and whole commits of term hits."""
-    heads = [range(block.start, min(block.end, block.start + _NEAR)) for block in doc.blocks()]
+    heads = [range(block.start, min(block.end, block.start + _NEAR)) for block in blocks(doc)]
     subjects = {next((line for line in head if doc.lines[line][:4] == "    "), head[0]) for head in heads}
     return subjects | _by_shares(doc, terms)
 
@@ -1839,11 +1833,7 @@ def _pieces(doc: Doc, text: str, terms: Mapping[str, float], known: AbstractSet[
     pieces = Doc("\n".join([text[start:end] for start, end in spans]))
     pieces.kind, pieces.shape, pieces.command = doc.kind, doc.shape, doc.command
     keep = _edges(pieces, 2, 2) | _best(pieces, _scores(pieces, terms), _SHARES["search"][3])
-    found: List[Tuple[int, int]] = []
-    for start, end in (spans[i] for i in cover(pieces, keep, known, terms)):
-        near = bool(found) and start - found[-1][1] <= 2 * _MARKER_COST
-        found.append((found.pop()[0] if near else start, end))
-    return tuple(found)
+    return tuple([spans[at] for at in cover(pieces, keep, known, terms)])
 
 
 # Which views a kind offers after its base view, in this order (reference: the seeds' table, with more for data).
@@ -1895,14 +1885,8 @@ def _thinned(doc: Doc, line: int) -> str:
 
     Every tenth number stays, so that any line is at most nine lines from a printed number (measured best).
     """
-    before, number = _printed(doc, line - 1), _printed(doc, line)
-    follows = before and number == before + 1 and number % 10
-    return doc.lines[line][doc.numbers.prefix[line] if follows else 0:]
-
-
-def _printed(doc: Doc, line: int) -> int:
-    """The number printed before a line by its tool, 0 when none."""
-    return int("".join(sign for sign in doc.lines[line][:doc.numbers.prefix[line]] if sign in "0123456789") or 0)
+    (_, before), (cut, number) = doc.numbers.prefix[line - 1:line + 1]
+    return doc.lines[line][cut if before and number == before + 1 and number % 10 else 0:]
 
 
 def _in_pieces(text: str, pieces: Sequence[Tuple[int, int]]) -> str:
@@ -1936,7 +1920,7 @@ def render(doc: Doc, view: View, *, gutter: bool = False, thin: bool = True) -> 
     total = len(doc.lines)
     tidied = doc.kind in TIDIED and doc.shape not in FILE_TEXT and (len(view.keep) < total or bool(view.pieces))
     thinning = thin and bool(doc.numbers.prefix)
-    width = len(str(doc.numbers.number(total - 1) or total)) if gutter and not doc.numbers.prefix else 0
+    width = len(str(doc.numbers.numbers[-1] or total)) if gutter and not doc.numbers.prefix else 0
     out: List[str] = []
     kept: List[int] = []
     at = 0
@@ -1948,7 +1932,7 @@ def render(doc: Doc, view: View, *, gutter: bool = False, thin: bool = True) -> 
         if shown == text:
             kept.append(line)
             shown = _thinned(doc, line) if thinning and line and not gap else text
-        out += [*gap, f"{doc.numbers.number(line):>{width}}│ {shown}" if width else shown]
+        out += [*gap, f"{doc.numbers.numbers[line]:>{width}}│ {shown}" if width else shown]
     return Rendered("\n".join(out + markers(doc, view, at, total)), tuple(kept))
 
 
