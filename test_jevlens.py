@@ -1256,15 +1256,16 @@ def test_the_end_of_few_long_lines_stays() -> None:
     assert sent.endswith("error: could not compile") and len(sent) < len(doc.text) * 0.6
 
 
-def test_a_cover_puts_back_lines_whose_names_are_worth_it() -> None:
+def test_a_cover_puts_back_lines_whose_names_are_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = many("plain words {}", 100) + ["def fetchAllRows(self):", "x fetchAllRows", "other_name " + "long " * 300]
     doc = seen_as("\n".join([*lines, *many("plain words {}", 100)]), "other")
     keep = [0, 202]
-    assert views.cover(doc, keep, frozenset(), {}, 13000) == [0, 100, 202]
-    assert views.cover(doc, keep, {"fetchAllRows"}, {}, 13000) == keep
-    assert views.cover(doc, [0, 101, 202], frozenset(), {}, 13000) == [0, 101, 202]
-    assert views.cover(doc, keep, frozenset(), {}, 100) == keep
-    assert views.cover(doc, keep, frozenset(), {}, 1e9) == [0, 100, 102, 202]
+    assert views.cover(doc, keep) == [0, 100, 202]
+    assert views.cover(doc, keep, {"fetchAllRows"}) == keep
+    assert views.cover(doc, [0, 101, 202]) == [0, 101, 202]
+    for price, want in ((100, keep), (1e9, [0, 100, 102, 202])):
+        monkeypatch.setattr(views, "_PRICE", price)
+        assert views.cover(doc, keep) == want
 
 
 def test_a_long_line_is_shown_in_pieces_around_what_is_asked_for() -> None:

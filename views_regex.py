@@ -1118,15 +1118,14 @@ _TERM_RULES = (
     Rule("word-start", r"(?<![^\W\d_])(?=.)|(?=[^a-z])", "FooTable", ""),
 )
 # Words that say what to do or that every program has: they find nothing (reference: the stop words of the seeds).
-_STOP_WORDS = frozenset(
-    """about added adding after again also because before could each every existing from have into just more most only
+_STOP_WORDS = frozenset("""
+    about added adding after again also because before could each every existing from have into just more most only
     other should some such than that their then there these they this what when where which while will with would does
     must always never please sure change changed changes current default defaults delete following keep keeps make need
     needs needed read remove removed rename renamed return returns running update updated used uses using write find
     array behaviour behavior class code const export file files function functions import line lines module modules
     number object string test tests type types value values true false none null self grep head tail echo look check
-    issue work user data here been them your were""".split()
-)
+    issue work user data here been them your were""".split())
 _TERM_TEXT = 6000  # characters of each text that are read for terms: a request's first pages say what it is about
 _MOST_TERMS = 80  # more words than this say nothing about one call, and each costs one pass over the output
 _NAMED = 2.0  # an identifier, version or code finds its line more surely than a plain word (weight 1)
@@ -1322,15 +1321,17 @@ def _size(doc: Doc, start: int, end: int) -> int:
     return sum(min(len(text), LONG_LINE) + 1 for text in doc.lines[start:end])
 
 
-def _best(doc: Doc, scores: Mapping[int, float], share: float, ranges: Iterable[Tuple[int, int]] = ()) -> Set[int]:
-    """The lines of the best-scored ranges [start, end) that together hold `share` of the text; each line by default.
+def _best(doc: Doc, scores: Mapping[int, float], share: float, most: float = 0) -> Set[int]:
+    """The best-scored lines that together hold `share` of the text; units of up to `most` lines are taken whole.
 
-    A range counts by the sum of its lines' scores over the square root of its length, so that neither the longest nor
+    A unit counts by the sum of its lines' scores over the square root of its length, so that neither the longest nor
     the shortest wins by itself. Ties by position.
     """
     left = share * min(len(doc.text), _SHARED_MOST)
-    ranked = [(-round(sum(scores.get(line, 0.0) for line in range(start, end)) / (end - start) ** 0.5, 6), start, end)
-              for start, end in ranges or ((line, line + 1) for line in scores)]
+    wholes = [range(unit.start, unit.end) for unit in (doc.units() if most else ()) if unit.end - unit.start <= most]
+    alone = set(scores).difference(*wholes)
+    ranked = [(-round(sum([scores.get(line, 0.0) for line in lines]) / len(lines) ** 0.5, 6), lines[0], lines[-1] + 1)
+              for lines in (*wholes, *(range(line, line + 1) for line in alone))]
     chosen: Set[int] = set()
     for score, start, end in sorted(ranked):
         size = _size(doc, start, end)
@@ -1361,7 +1362,7 @@ def _firsts(doc: Doc, count: int) -> Set[int]:
     found_in = blocks(doc) if count else []
     for block in {block.name: block for block in found_in[::-1]}.values() if doc.shape in _LISTS else found_in:
         lines = range(block.start, min(block.start + _NEAR, block.end))
-        found.update([line for line in lines if len(set(doc.bare[line].strip())) > 1][:count])
+        found.update(islice((line for line in lines if len(set(doc.bare[line].strip())) > 1), count))
     return found
 
 
@@ -1586,17 +1587,8 @@ def base(doc: Doc, terms: Mapping[str, float]) -> Optional[View]:
 def _by_shares(doc: Doc, terms: Mapping[str, float]) -> Set[int]:
     """The lines of each block, the first, the last and those with case terms, as _SHARES gives them to the shape."""
     firsts, head, tail, told = _SHARES.get(doc.shape, _SHARES["other"])
-    named = _best(doc, _scores(doc, terms), told, _wholes(doc, _AS_ONE.get(doc.shape, 0)))
+    named = _best(doc, _scores(doc, terms), told, _AS_ONE.get(doc.shape, 0))
     return _firsts(doc, firsts) | _part(doc, head) | _part(doc, tail, backwards=True) | named
-
-
-def _wholes(doc: Doc, most: float) -> List[Tuple[int, int]]:
-    """The units of up to `most` lines as ranges, the others line by line; nothing when `most` is 0."""
-    found: List[Tuple[int, int]] = []
-    for unit in doc.units() if most else ():
-        step = unit.end - unit.start if unit.end - unit.start <= most else 1
-        found += [(line, line + step) for line in range(unit.start, unit.end, step)]
-    return found
 
 
 def _base_test(doc: Doc, terms: Mapping[str, float]) -> Set[int]:
@@ -1761,50 +1753,52 @@ _LONG_COST = 600  # characters that a long line costs in pieces, before the piec
 
 
 def cover(doc: Doc, keep: Iterable[int], known: AbstractSet[str] = frozenset(),
-          terms: Mapping[str, float] = {}, price: float = _PRICE) -> List[int]:
+          terms: Mapping[str, float] = {}) -> List[int]:
     """`keep` with the dropped lines whose names are worth their characters, ascending.
 
-    A line is worth P(its names are used) × price; names in kept lines or in `known` (the session's) are worth nothing.
-    Greedy by worth per character, as long as the worth exceeds the length. price: characters that a missing name costs.
+    A line is worth P(its names are used) × _PRICE; names in kept lines or in `known` (the session's) are worth nothing.
+    Greedy by worth per character, as long as the worth exceeds the length.
     """
-    shown, scores, lines = set(keep), _scores(doc, terms), range(len(doc.lines))
+    shown, scores, lines, find = set(keep), _scores(doc, terms), range(len(doc.lines)), pattern("name").findall
     ranked = sorted(scores.values())
     telling = {line for line, score in scores.items() if score >= ranked[len(ranked) * 4 // 5]}
     rows = telling.union(lines[:_COVER_LINES], lines[-_COVER_LINES:])
-    chance = _chances(doc, rows, known | names("\n".join([doc.lines[line] for line in shown])), terms)
+    named = {line: find(doc.lines[line], 0, _FAR) for line in rows}
+    have = known | names("\n".join([doc.lines[line] for line in shown]))
+    chance = _chances(doc, Counter(chain.from_iterable(named.values())), have, terms)
     left = min(_COVER_CHARS, _COVER_MOST * len(doc.text))
-    for _, line, wanted, gain, size in sorted(_priced(doc, rows - shown, chance, telling, price)):
-        if size <= left and round(gain * sum([chance.get(name, 0.0) for name in wanted]), 9) > 1:
+    wanted = {line: [name for name in dict.fromkeys(named[line]) if name in chance] for line in rows - shown}
+    for _, line, gain, size in sorted(_priced(doc, wanted, chance, telling)):
+        if size <= left and round(gain * sum([chance.get(name, 0.0) for name in wanted[line]]), 9) > 1:
             left -= size
             shown.add(line)
-            for name in wanted:  # a name is worth something once
+            for name in wanted[line]:  # a name is worth something once
                 chance.pop(name, None)
     return sorted(shown)
 
 
-def _priced(doc: Doc, rows: Iterable[int], chance: Mapping[str, float], telling: AbstractSet[int],
-            price: float) -> Iterator[Tuple[float, int, Tuple[str, ...], float, int]]:
-    """Of each row that could be put back: minus its worth per character, its number, its new names, what a unit of P
+def _priced(doc: Doc, wanted: Mapping[int, Sequence[str]], chance: Mapping[str, float],
+            telling: AbstractSet[int]) -> Iterator[Tuple[float, int, float, int]]:
+    """Of each line with new names that could be worth it: minus its worth per character, its number, what a unit of P
     is worth per character there, its size."""
-    find, structure = pattern("name").findall, pattern("declaration").match
-    for line in rows:
+    structure = pattern("declaration").match
+    for line, new in wanted.items():
         text = doc.lines[line]
-        wanted = tuple(dict.fromkeys([name for name in find(text, 0, _FAR) if name in chance]))
-        chances = sum([chance[name] for name in wanted])
-        if chances * price * _EARLY_LIFT * _TERM_LIFT * _STRUCTURE_LIFT > min(len(text), _LONG_COST):
-            size = len(text) + _MARKER_COST if len(text) <= LONG_LINE else _LONG_COST
-            gain = price / size * (_EARLY_LIFT if line < len(doc.lines) / 5 else 1.0)
-            gain *= _TERM_LIFT if line in telling else 1.0
+        size = len(text) + _MARKER_COST if len(text) <= LONG_LINE else _LONG_COST
+        gain = _PRICE / size * (_EARLY_LIFT if line < len(doc.lines) / 5 else 1.0)
+        gain *= _TERM_LIFT if line in telling else 1.0
+        chances = sum([chance[name] for name in new])
+        if gain * chances * _STRUCTURE_LIFT > 1:
             gain *= _STRUCTURE_LIFT if structure(text, 0, LONG_LINE) else 1.0
-            yield -round(gain * chances, 9), line, wanted, gain, size
+            yield -round(gain * chances, 9), line, gain, size
 
 
-def _chances(doc: Doc, rows: Iterable[int], have: AbstractSet[str], terms: Mapping[str, float]) -> Dict[str, float]:
-    """P(used) of each name in these rows that is not in `have`."""
+def _chances(doc: Doc, counts: Mapping[str, int], have: AbstractSet[str],
+             terms: Mapping[str, float]) -> Dict[str, float]:
+    """P(used) of each of these names, counted, that is not in `have`."""
     named, part = pattern("name-sign").search, pattern("name-part").findall
     rate = _USED.get(doc.shape, 0.012)  # that of all shapes together
     found: Dict[str, float] = {}
-    counts = Counter(pattern("name").findall("\n".join([doc.lines[line][:_FAR] for line in rows])))
     for name, count in counts.items():
         if name not in have and named(name):
             shared = any([_stem(word.lower()) in terms for word in part(name) if len(word) > 3])
