@@ -503,7 +503,7 @@ def pointed(case: Case, blocks: Sequence[views.Block]) -> list[bool]:
     hits, touched = session.hits.get(name, ()), session.touched.get(name, ())
     text = f"{case.latest}\n{case.said}\n{case.task}"[:20_000]
     said = views.names(text).union(re.findall(_JUDGE_RULES["mention"], text), session.searched)
-    lines = {at for at, line in enumerate(doc.bare) if doc.numbers.numbers[at] in hits or line.strip(PADDING) in touched}
+    lines = {at for at, row in enumerate(doc.bare) if doc.numbers.numbers[at] in hits or row.strip(PADDING) in touched}
     return [_own_name(block) in said or not lines.isdisjoint(range(block.start, block.end)) for block in blocks]
 
 

@@ -100,6 +100,232 @@ _T = TypeVar("_T")
 MARK = "⋯"  # U+22EF, the sign that every marker starts with
 LONG_LINE = 1000  # characters; a longer line may be shown in pieces (design D1)
 
+# ---------------------------------------------------------------- rules: all patterns of this file
+
+# what the rules of code are made of
+_NEVER = r"(?!)"
+_MODIFIERS = (r"(?:(?:export|default|declare|abstract|async|public|private|protected|internal|fileprivate|static|final"
+              r"|readonly|override|sealed|open|suspend|inline|data|inner|annotation|companion|partial|unsafe|extern"
+              r"|virtual|implicit|lazy|case|local|mutating|indirect|convenience|required|operator|typedef"
+              r"|pub(?:\([^)\n]{0,40}\))?|@\w+(?:\([^)\n]{0,200}\))?|template[ \t]*<[^>\n]{0,200}>"
+              r"|const(?=\s+(?:fn|val|enum|unsafe|async)))[ \t]+){0,8}")
+# after the keyword: type parameters, Go's receiver, Rust's `Trait for`, then a name or a test's title; or a bracket
+_NAME_AFTER = (r"\b!?[ \t]*(?:<[^>\n]{0,200}>[ \t]*)?(?:\([^():\n]{0,120}?\*?(?P<owner>\w+)(?:\[[^\]\n]{0,80}\])?\)"
+               r"[ \t]+(?=\w))?(?:[^{(\n]{0,200}[ \t]for[ \t]+)?[&*]?(?:((?:[\w$]+(?:\.|::))*[\w$]+[!?=]?)"
+               r"|\(?[ \t]*[\"'`]([^\"'`\n]{1,120})|(?=[({]))")
+
+
+def _declaration(functions: str = "", types: str = "", constants: str = _NEVER) -> str:
+    """The pattern of a language's declarations: words before a name, and constants; the last group is the name."""
+    words = f"(?:(?P<function>{functions or _NEVER})|(?P<type>{types or _NEVER}))".replace(" ", "|")
+    return f"^{_MODIFIERS if functions else ''}(?:{words}{_NAME_AFTER}|(?P<constant>{constants}))"
+
+
+_DOUBLE, _SINGLE = r'"(?:[^"\\\n]|\\.)*"', r"'(?:[^'\\\n]|\\.)*'"
+_NOTE, _TRIPLE = r"/\*[\s\S]*?(?:\*/|\Z)", r"(?P<three>\"{3}|'{3})[\s\S]*?(?:(?P=three)|\Z)"
+_TEMPLATE = r"`(?:[^`\\]|\\[\s\S])*(?:`|\Z)"  # its `${ }` counts as its text: what matters is that it balances
+_RULES = (
+    # ---- lines and words
+    Rule("word", r"[A-Za-z_][A-Za-z0-9_]{2,}", "fetch_all(3)", "a = b2 + c3"),
+    # a file and a line as searches, tracebacks, compilers and test runners print them
+    Rule("place", r"(?<![\w.\-])([\w.\-]{1,80}\.[A-Za-z]\w{0,5})(?::|\(|\", line )(\d{1,6})\b",
+         'File "a/b.py", line 12, in f', "at 10.5:30"),
+    # ---- kinds and shapes
+    # what hosts print before an output: codex, Claude Code, opencode, OpenHands, SWE-agent, mini-swe-agent
+    Rule("host-header", r"^(?:Chunk ID: |Wall time: |Process (?:exited|running) with|Original token count: "
+         r"|Exit code:? \d|Total output lines: |Output:$|<(?:path|type|file|returncode|output)>|<content>$|\[File: "
+         r"|<<<<< |Here's the result of running `cat -n`|\(\d+ more lines above\))", "Wall time: 0.01 seconds",
+         "Wall time", re.A),
+    Rule("wrapped-file", r"^(?:<path>([^<\n]{1,400})</path>$|\[File: (\S{1,400}) \(\d+ lines total\)\])",
+         "<path>/repo/a.ts</path>", "<path>/repo/a.ts", re.A),
+    Rule("json-head", r"^\s*[{\[]\s*(?:[\"{}\[\]]|$)", '{"a": 1}', "[main 0baa988] Add"),
+    Rule("path-only", r"^(?!\d+-\W)(\.?[\w@+~.-]*(?:[/\\][\w@+~ .()\[\]$-]*)+|[\w.-]+\.[A-Za-z]\w{0,5})"
+         r"(?::\d+| \(\d+ match(?:es)?\))?[: \r]*$", "./src/a.py", "a, b", re.A),
+    Rule("listing-row", r"^(?:total \d+$|[-dlrwxst@+.]{10,11} +\d+ |[ \t│|]{0,80}(?:├──|└──|\|--|`--) )",
+         "-rw-r--r-- 1 a a 12 Jan 1 x", "-rw 1", re.A),
+    Rule("log-row", r"^(?:\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\[?\d\d:\d\d:\d\d\b|[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d "
+         r"|\[?(?:DEBUG|INFO|WARN(?:ING)?|ERROR|TRACE)\]?[: ])", "2026-01-02T03:04:05Z started", "2026-01-02", re.A),
+    # ---- shell commands
+    # an operator, a here-document, or a word with its quotes; an unclosed quote is a word of its own
+    Rule("shell-word", r"(?P<op>&&|\|\||[;|]|\n\s*|&(?![>\d]))|(?P<here><<-?)|(?:[^\s;|&'\"<\\]|\\[\s\S]|'[^']*'"
+         r"|\"(?:[^\"\\]|\\[\s\S])*\"|<(?!<)|(?<=[<>])&|&(?=[>\d]))+|['\"]", "git commit -m 'a; b'", " "),
+    # one stage, its words joined by newlines: options that only cut or number lines, then paths
+    Rule("stage", r"^(?:(?:/usr)?/bin/)?(?:cat(?:\n(?:-n|--number))*|nl(?:\n(?:-ba|-b\na|--body-numbering=a))*"
+         r"|bat(?:cat)?(?:\n(?:-[npP]+|--(?:number|plain|style|paging|color|decorations|language)(?:=\S*)?|-l\n\w+"
+         r"|(?:-r\n?|--line-range[=\n])(?P<low>\d{0,9}):(?P<high>\d{0,9})))*|(?P<end>head|tail)(?:\n(?:-n\n?"
+         r"|--lines[=\n]|-)(?P<count>\d{1,9})|(?<=tail)\n(?:-n\n?|--lines[=\n])?\+(?P<from>\d{1,9})|\n(?P<bytes>-c\n?"
+         r"|--bytes[=\n])\d{1,9})?|sed\n(?:-n|-ne|--quiet|--silent)(?P<script>(?:[\n;](?:-e\n)?(?:\d{1,9}|\$)"
+         r"(?:,(?:\d{1,9}|\$))?p)+(?:;\d{1,9}q)?)|git(?:\n--no-pager)?\nshow\n[\w./~^@{}][\w./~^@{}-]{0,200}"
+         r":(?P<object>[^:\n~!$]+)$)"
+         r"(?:\n--)?(?P<paths>(?:\n[^\n~!$-][^\n~!$]*)*)$", "sed\n-n\n301,660p\nsrc/a.py",
+         "sed\n-i\n301,660p\nsrc/a.py", re.A),
+    Rule("sed-range", r"(\d{1,9}|\$)(?:,(\d{1,9}|\$))?p", "301,660p", "q;5q", re.A),
+    Rule("brace-group", r"\{([^{}]{0,4000},[^{}]{0,4000})\}", "src/{a,b}.py", "src/{a}.py"),
+    Rule("not-program", r"^(?:[A-Za-z_]\w*=|-|\d?>|(?:sudo|npx|bunx|time|nohup|env|exec|rtk|command|then|do|if|else"
+         r"|nice|timeout|stdbuf|xvfb-run|uv|poetry|pdm|bundle|run|exec|dlx|\d+[smh]?|[!{(])$)",
+         "PYTHONPATH=src", "pytest", re.A),
+    Rule("file-word", r"^[^*?\[\]{}$<>|]{0,300}?[\w@)-]\.[A-Za-z][A-Za-z0-9]{0,9}$", "src/a.test.ts", "src/*.ts", re.A),
+    # ---- code
+    # the keyword table, a row for one language or several that read alike
+    Rule("declare-python", _declaration("def", "class", r"([A-Za-z_]\w*)(?:[ \t]*:[^=\n]{1,200})?[ \t]*=(?!=)"),
+         "async def main():", "definitely(x)", re.A),
+    Rule("declare-ruby", _declaration("def it specify", "class module describe context", r"([A-Z][A-Z0-9_]+)[ \t]*="),
+         "def self.load(x)", "default = 1", re.A),
+    Rule("declare-lua", _declaration("function", "", r"(?:local[ \t]+)?([\w.]+)[ \t]*=[ \t]*(?:function\b|\{[ \t]*$)"),
+         "local function load(x)", "functional(x)", re.A),
+    Rule("declare-elixir", _declaration("defmacrop? defp? defguardp? test schema", "defmodule defprotocol defimpl "
+         r"describe", r"@([a-z]\w*)[ \t]+[\[%~{]"), "defp load(x) do", "default(x)", re.A),
+    Rule("declare-sql", _declaration(
+        r"(?i:(?:create|alter|drop|insert|update|delete|merge|with|select|grant|do|call|copy)(?:\s+(?:or|replace|temp"
+        r"|temporary|unique|materialized|table|view|function|procedure|trigger|index|type|schema|policy|into|from|on"
+        r"|if|not|exists|only|concurrently)\b){0,8})"),
+         "CREATE TABLE IF NOT EXISTS users (", "created_at timestamptz,", re.A),
+    Rule("declare-js", _declaration(
+        r"function\b\s*\*? (?:it|test)(?:\.\w+){0,3}(?=\()", r"class interface trait enum namespace type "
+        r"(?:describe|suite|context)(?:\.\w+){0,3}(?=\()", r"(?:const|let|var)\s+([\w$]+)|\$?([\w$.]{1,100})\s*=\s*"
+        r"(?:async\s*)?(?:function|[({\[])"), "export async function load(x) {", "typeof x", re.A),
+    Rule("declare-go", _declaration("func", "type", r"(?:var|const)[ \t]+([\w(]+)"),
+         "func (p *Parser) Feed(b []byte) int {", "funcs.Add(x)", re.A),
+    Rule("declare-rust", _declaration(
+        "fn fun func def macro_rules typealias init deinit subscript", "class interface struct enum trait impl mod "
+        "union type object protocol extension actor", r"(?:const|static|val|var|let)[ \t]+(?:mut[ \t]+)?(\w+)"),
+         "pub(crate) async fn run(x: u8) {", "fnord(x)", re.A),
+    Rule("declare-c", _declaration(
+        "delegate", r"struct class enum(?:\s+(?:class|struct))? union namespace record @?interface @implementation",
+        r"#\s*define\s+(\w+)|[\w:<>*, ]{0,80}?(\w+)(?:\[[^\]\n]{0,40}\]){1,3}\s*="),
+         "typedef struct parser {", "structure(x);", re.A),
+    Rule("declare-css", _declaration(constants=r"([^{}]{1,200}?)[ \t]*\{"), ".card > a:hover {", "color: red;", re.A),
+    Rule("declare-bash", _declaration("function"), "function clean {", "functional x", re.A),
+    Rule("declare-keys", _declaration(
+        constants=r"(?:- )?(?:\"([^\"\n]{1,200})\"|([\w./@$%-]{1,200}))\s*:(?:\s|$)|([{\[])\s*$"
+        r"|<([A-Za-z][\w:.-]{0,80})[^<]*$|- (\S.{0,200})|([\w-]{1,80}(?: \"[^\"]{0,200}\"){0,3}) ?\{\s*$"),
+         '"scripts": {', "}, 1", re.A),
+    # strings and comments, also over lines; what nobody closes runs to the end
+    Rule("scan-js", rf"//.*|{_NOTE}|{_TEMPLATE}|{_DOUBLE}|{_SINGLE}"
+         r"|(?:(?<=[=(,:;!&|?\[{])[ \t]{0,20}|(?<=return ))/(?![/*])(?:[^/\\\[\n]|\\.|\[(?:[^\]\\\n]"
+         r"|\\.){0,200}\]){1,400}/", "a = '}';", "a = b"),
+    Rule("scan-c", rf"//.*|{_NOTE}|{_TEMPLATE}|{_TRIPLE}|\b[bc]?r(?P<r>#{{0,8}})\"[\s\S]*?(?:\"(?P=r)|\Z)"
+         rf"|R\"(?P<raw>\w{{0,16}})\([\s\S]*?(?:\)(?P=raw)\"|\Z)|@\"[\s\S]*?(?:\"|\Z)|{_DOUBLE}"
+         r"|'(?:[^'\\]|\\[^']{1,10}|\\')'", "c = '{';", "fn f<'a>(x: &'a str)", re.A),
+    Rule("scan-hash", rf"(?:^|(?<=[ \t;]))#.*|{_TRIPLE}|{_DOUBLE}|{_SINGLE}|\\.", "x # {", "echo $#", re.M),
+    Rule("scan-lua", rf"(?:--)?\[\[[\s\S]*?(?:\]\]|\Z)|{_NOTE}|--.*|{_DOUBLE}|'[^'\n]*'", "x = [[", "x = y[1]"),
+    # `name(…) {`: words of a type, a name, an opening parenthesis, not a statement; the caller checks what follows
+    Rule("declare-method", r"^(?!(?:return|else|if|for|foreach|while|do|switch|catch|finally|new|throw|case|await|yield"
+         r"|typeof|delete|using|lock|synchronized|fixed|when|super|sizeof|assert|try|goto|in|of)\b)(?:[\w<>\[\],.&*:?~@"
+         r"|$]{1,200}[ \t]+){0,6}?[*&]{0,2}((?:\w+::){0,4}(?:operator[^\s\w(]{1,3}|[#~]?[A-Za-z_$][\w$:.-]*))[ \t]*"
+         r"(?:<[^()=\n]{0,200}>)?\(", "static int load(const char *x) {", "x = y(z)", re.A),
+    # what goes on with a signature on the next line
+    Rule("clause", r"^\s*(?:\{|(?:throws|where|extends|implements|with|requires|noexcept|->|:)(?!\w))",
+         "    throws IOException {", "throwsUp();", re.A),
+    Rule("import", r"^(?:export[ \t]+)?(?:import|from|use|using|require|require_relative|include|alias|package|open"
+         r"|extern crate)\b(?![ \t]*[=:.])|^#[ \t]*(?:include|import|pragma)|^(?:const|let|var)[ \t].{1,200}?="
+         r"[ \t]*require\(", "from a import b", "important = 1", re.A),
+    # ---- sections
+    Rule("atx", r"^ {0,3}(#{1,6})[ \t]+(\S.{0,400})", "## Usage", "#!/bin/sh"),
+    Rule("rule-line", r"^([=\-~^\"'*+#`])\1{2,}\s*$", "=====", "=== a"),
+    # what names a section that runs to the next name: a table of TOML or INI, the folder of an entry or of `ls -R`
+    Rule("table-head", r"^\[\[?([^\[\]\n]{1,200})\]?\]\s*(?:#.*)?$", "[tool.ruff]", "x = [1]"),
+    Rule("entry", r"^([^\n]{1,400})(?::|/[^/\n]{1,300}(?<!:)/?)\s*$", "src/a.py", "a.py"),
+    Rule("patch-file", r"^(?:diff --git .{0,400} \"?b/|diff --\w+ (?:\S{1,300} )?|Index: )([^\"\n]{1,300})\"?$",
+         "diff --git a/x.py b/x.py", "diff --stat"),
+    Rule("section-mark", r"^(?:\*{3,}|-{3,}|_{3,}|={3,}|#{1,6} |⎯{3,}|\$ |COMMAND|URL|EXIT|FILE|STEP|TEST|RUN"
+         r"|Traceback \(most recent|(?:Error|ERROR|Warning|WARNING)\b|--- (?:FAIL|PASS|SKIP)|(?:FAIL|PASS|FAILED) +\S"
+         r"|● |Running |Collecting |Installing |Processing |[A-Z][A-Z _-]{2,40}:[ \t]*\S|\[[^\[\]\n]{1,120}\]\s*$)",
+         "COMMAND: ls", "a COMMAND: ls", re.A),
+    Rule("bar-only", r"^[\s{}\[\]()=*_~#`⎯\-]*$", "======", "=== a"),
+    # ---- terms and names
+    # quotations; versions (7.8.1, 5.0.0-beta.2) and codes of linters and compilers (F541, TS2345, E0308)
+    Rule("literal", r"`([^`\n]{3,60})`|\"([^\"\n]{4,60})\"|(?<![A-Za-z0-9])'([^'\n]{4,60})'"
+         r"|\b([0-9]{1,6}(?:\.[0-9]{1,6}){1,5}|[A-Z]{1,6}[0-9]{2,6})\b", "rxjs 7.8.1", "rxjs 7, `b`"),
+    Rule("name", r"[A-Za-z_][A-Za-z0-9_]{4,}", "x = max_value", "a = b12c"),
+    Rule("name-sign", r"[a-z][A-Z]|[A-Za-z0-9]_|_[A-Za-z0-9]|[0-9]", "maxValue", "value"),
+    Rule("name-part", r"[A-Z]{2,}(?![a-z])|[A-Z]?[a-z]+", "HTTPError", "12_34"),
+    # where a term may stand: at the start of a word or of a part of an identifier, or where it starts with no letter
+    Rule("word-start", r"(?<![^\W\d_])(?=.)|(?=[^a-z])", "FooTable", ""),
+    # ---- views
+    # words and marks that tell of trouble, in any tool; `…Error` and `…Exception` count without a word boundary before
+    Rule("signal", r"(?:error|exception)s?\b|\b(?:fail(?:ed|ing|ures?|s)?|traceback|panic(?:ked)?|fatal|warn(?:ings?)?"
+         r"|denied|refused|missing|cannot|killed|time(?:d )?-?out|assert(?:ion)?|expected|actual|undefined|not ok"
+         r"|no such file|segmentation fault|err!|unable to|enoent|eacces)(?![a-z])|[✖✗✘❌]|(?<=[0-9]) passed\b",
+         "java.lang.NullPointerException: x", "failover of the warned masses", re.IGNORECASE),
+    Rule("passing-row", r"^\s*(?:✔|✓|√|ok\b|--- PASS|PASS\b)|\bPASSED\b|\.\.\. ok$|\b0 (?:errors?|fail)",
+         "tests/test_a.py::test_error PASSED  [ 3%]", "FAILED tests/test_a.py::test_x"),
+    Rule("ansi", r"\x1b\[[0-9;]{0,20}m", "\x1b[31mred\x1b[39m", "[31m"),
+    Rule("match-row", r"^(?P<path>[^\s:][^:\n]{0,300}?)([:-])[0-9]{1,7}\2", "a/b.py:12:x = 1", "a b c"),
+    # what differs between two lines of one kind: numbers, hashes, paths, URLs, quotations
+    Rule("varying", r"https?://[^\s\"']+|(?<![\w.@+-])[\w.@+-]{0,80}/[^\s:,\"'()]+|\b[0-9a-f]{8,40}\b|[0-9]+"
+         r"|\"[^\"\n]{0,200}\"|'[^'\n]{0,200}'|‘[^’\n]{0,200}’|`[^`\n]{0,200}`", "took 12 ms", "done"),
+    # also in a row of a search or of a diff
+    Rule("declaration", r"^(?:[^\s:]{1,250}:[0-9]{1,7}:)?[+-]?\s*(?:(?:export|default|async|pub|public|private"
+         r"|protected|static|final|abstract|override|inline|unsafe|const|virtual|suspend|open|data|sealed|local)"
+         r"\s+){0,5}(?:def|class|function|func|fn|interface|struct|enum|trait|impl|type|module|namespace|const|record"
+         r"|object|fun)\s+\(?[A-Za-z_$]", "+    def feed(self, data):", "+    default = 3"),
+    # files that nobody fixes from here: frames and notes in them are folded
+    Rule("library", r"site-packages|dist-packages|node_modules|/usr/(?:local/)?(?:lib|include|share)|/opt/conda|\.pyenv"
+         r"|lib/python3|\.cargo/registry|/rustc/|node:|/go/(?:src|pkg/mod)/|<frozen|<template>|/gems/|/vendor/"
+         r"|internal/modules|\b(?:core|std)::|__rustc|\b(?:java|jdk|sun|org\.(?:junit|apache\.maven)|kotlin)\.[A-Za-z]",
+         "/usr/lib/python3.11/json/__init__.py:346: in loads", "src/library.py:3: in load"),
+    # a stack frame: Python, pytest, JS, Java, .NET, vitest, rspec, Rust
+    Rule("frame", r"^\s*(?:File \"[^\"\n]{1,300}\", line [0-9]+|at [^\n]{1,400}|❯ \S+:[0-9]+|# \S+\.rb:[0-9]+"
+         r"|[0-9]+: +[A-Za-z_<]\S*::|[^\s:]{1,250}\.[a-z]{1,4}:[0-9]{1,7}(?::|$))",
+         "  File \"a.py\", line 3, in f", "    x = 1"),
+    # where a diagnostic stands: path:line:col (gcc, go, javac, mypy, ruff), path(line,col) (tsc, msvc), --> (rust)
+    Rule("diagnostic", r"^\s*(?:-->\s*|(?:ERROR|WARNING|error|warning):? )?(?![0-9]{1,4}[-:T])"
+         r"(?P<path>(?:[A-Za-z]:)?[^\s:()|]{1,250})(?::[0-9]{1,7}(?::[0-9]{1,6})?:?|\([0-9,]{1,14}\):?)(?:\s|$)",
+         "src/kilo.c:514:43: error: x", "12:30 lunch at noon"),
+    Rule("severity", r"(?P<error>\b(?:fatal|errors?|err!|failed|failure|undefined reference|unresolved|panicked"
+         r"|traceback|cannot)(?![a-z])|[a-z](?:error|exception)\b|\*\*\*)|(?P<warning>\bwarn(?:ing)?\b)"
+         r"|(?P<note>\b(?:note|help|info|required from)\b)", "npm ERR! code 1", "informative errorless text",
+         re.IGNORECASE),
+    Rule("message-code", r"\b[A-Z]{1,7}[0-9]{2,5}\b|\[-W[a-z0-9=+-]+\]|\[[a-z][a-z-]{2,40}\]$"
+         r"|(?<=  )[@a-z][a-z/-]{1,60}-[a-z-]{2,60}$", "x.py:1:1: D205 blank line", "error: bad thing"),
+    Rule("source-quote", r"^\s*(?:-->|:::|\||=|\^|[0-9]+ +\|)", " 12 |   let x = 1;", "a | b"),
+    # what diffs and commits begin with; classify and blocks read them too
+    Rule("diff-file", r"^(?:diff --git |Index: |\*\*\* (?:Add|Update|Delete) File: )", "diff --git a/x b/x", "--- a/x"),
+    Rule("diff-head", r"^(?:index [0-9a-f]|--- |\+\+\+ |(?:new|deleted) file|rename |similarity |Binary |old m|new m)",
+         "+++ b/x.py", "++ x"),
+    Rule("hunk", r"^@@ ", "@@ -1,3 +1,4 @@ class A:", "@ -1"),
+    Rule("commit", r"^[*|\\/ ]{0,20}(?:commit )?[0-9a-f]{7,40}\b", "commit dff7cc3", "    Fix a1b2"),
+    Rule("number", r"^\s*[+-]?(?:[0-9]{1,15}\.?[0-9]{0,15}|\.[0-9]{1,15})(?:[eE][+-]?[0-9]{1,2})?\s*$",
+         "-20.5", "5 mm", re.A),
+    Rule("json-pair", r"^\s*\"([^\"\n]{1,80})\": (.{1,200}?),?$", '    "code": "E501",', '    "5.0.0",'),
+    Rule("piece", r"[\s\S]{59,238}?(?:[,;}\]]|\\n)|[\s\S]{1,240}", "abc", ""),
+    # what tidying shortens
+    Rule("bar", r"([=\-_.*#~])(?:\1{24,}| (?:\1 ){11,})", "=" * 30 + " FAILURES", "_ " * 11),
+    Rule("padding", r"(?<=\S)[ \t]{8,}(?=\S)", "name        value", "name       value"),
+    # ---- tests: what a failing test looks like in the print of its runner: the line that opens it, and a line that does
+    # not belong to it any more (another failure also ends it); one alternative a runner family, no branch
+    Rule("failure-start", r"^_{3,} \S.* _{3,}$|^(?:FAIL|ERROR): \S+(?: \(|$)|^\s*--- FAIL: "  # pytest, unittest, go
+         r"|^---- \S.* stdout ----|^thread '[^'\n]{1,200}'.{0,40} panicked at "  # cargo test
+         r"|^\s*● \S|^ ?FAIL  ?\S+\.[a-z]+|^\(fail\) |^\s*[0-9]{1,4}\) \S"  # jest, vitest, bun; mocha, rspec, phpunit
+         r"|^\s*[✖✗✘×] |^\s*not ok [0-9]"  # node:test, vitest, phpunit --testdox, TAP
+         r"|^\S[^>\n]{0,200} > .{1,200} FAILED$"  # Gradle
+         r"|^\s*Failed \S.*\[[<0-9]"  # dotnet
+         r"|^.{0,400}(?:<<< (?:FAILURE|ERROR)!|\[FAIL\]$|\*\*\*(?:Failed|Exc|Time|Not R))",  # Maven, xunit, ctest
+         "--- FAIL: TestParse (0.00s)", "FAILED (failures=1)"),
+    Rule("failure-end", r"^=+ \S.*=$|^={50,}$|^Ran [0-9]+ test|^\s*--- (?:PASS|SKIP): |^=== (?:RUN|CONT|PAUSE)"
+         r"|^(?:FAIL|ok|\?)\s+\S+\s|^\(pass\)|^(?:FAIL|PASS|failures:)$|^test result: |^(?:PASS |Snapshots: )|^⎯{5,}$"
+         r"|^\s*(?:Test Suites|Test Files|Tests):? |^Finished in |^(?:FAILURE|ERROR)S!|^\s*\d+ (?:pass|fail|pend)ing"
+         r"|^\s*(?:[✔✓▶] |ok [0-9]|[#ℹ] [a-z]+ [0-9])|^\[(?:INFO|WARNING)\]|^[0-9]+ tests? comp|^[0-9]+% tests"
+         r"|^\S[^>\n]{0,200} > .{1,200} PASSED$|^\s*(?:(?:Passed|Skipped) \S|[0-9]+/[0-9]+ Test|Start +[0-9]+:)"
+         r"|^(?:Failed|Passed)! ", "test result: FAILED. 1 passed; 1 failed", "    a_test.go:3: FAIL"),
+    # what is said about a whole run, by any of them; the verdict tells that a text is a test run
+    Rule("test-summary", r"^(?:(?P<verdict>(?:=+ )?[0-9]+ (?:passed|failed|errors?)\b.{0,80} in [0-9.]+ ?m?s"
+         r"|=+ (?:FAILURES|ERRORS|test session)|FAILED (?:\((?:fail|err)|\S+::)|Ran [0-9]+ test|FAIL\s+\S+\s|FAIL$"
+         r"|ok\s+\S+\s+(?:[0-9.]+s|\(c)|test result: |1\.\.[0-9]+$|[ℹ#] (?:tests|suites|pass|fail) [0-9]"
+         r"|\s{0,8}(?:Test Suites|Test Files|Tests) *:? +[0-9]|\s{0,8}[0-9]+ (?:(?:pass|fail)(?:ing)?|pending)\b"
+         r"|[0-9]+ examples?, |(?:\[[A-Z]+\] )?Tests run: [^-\n]{1,80}$|[0-9]+ tests? comp|(?:Failed|Passed)! "
+         r"|[0-9]+% tests passed|OK \([0-9]+ test)|={3,} [^\n]{0,200}\b(?:passed|failed|errors?|skipped|short test)\b"
+         r"|[0-9]+ (?:passed|failed|errors?|skipped)\b|!+ .{1,200}!$|(?:FAILED|ERROR) \S|OK\b|FAILED \(|PASS$|rspec \S"
+         r"|\s{0,8}(?:Snapshots|Time|Duration):? +[0-9]|(?:\[[A-Z]+\] )?BUILD |The following tests FAIL"
+         r"|\s+[0-9]+ - .{1,99}\((?:Fail|Time))",
+         "=== 2 failed, 1190 passed in 3.10s ===", "tests/test_a.py::test_x PASSED"),
+    Rule("suite-failure", r"Test suite failed to run|\[(?:build|setup) failed\]|could not compile|BUILD FAILED"
+         r"|^no tests ran|^ImportError while importing|COMPILATION ERROR|^Segmentation fault|^Fatal Python error"
+         r"|\bFAILED(?: +\[ *[0-9]+%\])?$", "FAIL\tpkg/a [build failed]", "build failed tests: none"),
+)
+RULES: Dict[str, Rule] = {row.name: row for row in _RULES}
+
 
 @lru_cache(maxsize=None)
 def pattern(name: str) -> "re.Pattern[str]":
@@ -108,13 +334,6 @@ def pattern(name: str) -> "re.Pattern[str]":
 
 
 # ---------------------------------------------------------------- lines, numbers and number prefixes
-
-_CORE_RULES = (
-    Rule("word", r"[A-Za-z_][A-Za-z0-9_]{2,}", "fetch_all(3)", "a = b2 + c3"),
-    # a file and a line as searches, tracebacks, compilers and test runners print them
-    Rule("place", r"(?<![\w.\-])([\w.\-]{1,80}\.[A-Za-z]\w{0,5})(?::|\(|\", line )(\d{1,6})\b",
-         'File "a/b.py", line 12, in f', "at 10.5:30"),
-)
 
 # What a tool may print between a line's number and the line, the longest first: Claude Code and cat -n (tab, arrow),
 # opencode ("N| ", "N: "), bat (box bar), SWE-agent windows and grep -n of one file (":").
@@ -306,22 +525,6 @@ _NOT_CODE = ("config", "table", "log", "docs", "diff", "")  # of several, the fi
 _HEAD, _MIDDLE, _TAIL = 160, 60, 100  # lines of an output that are looked at: verdicts stand last, banners first
 _WIDTH = 400  # characters of a line that are looked at
 
-_KIND_RULES = (
-    # what hosts print before an output: codex, Claude Code, opencode, OpenHands, SWE-agent, mini-swe-agent
-    Rule("host-header", r"^(?:Chunk ID: |Wall time: |Process (?:exited|running) with|Original token count: "
-         r"|Exit code:? \d|Total output lines: |Output:$|<(?:path|type|file|returncode|output)>|<content>$|\[File: "
-         r"|<<<<< |Here's the result of running `cat -n`|\(\d+ more lines above\))", "Wall time: 0.01 seconds",
-         "Wall time", re.A),
-    Rule("wrapped-file", r"^(?:<path>([^<\n]{1,400})</path>$|\[File: (\S{1,400}) \(\d+ lines total\)\])",
-         "<path>/repo/a.ts</path>", "<path>/repo/a.ts", re.A),
-    Rule("json-head", r"^\s*[{\[]\s*(?:[\"{}\[\]]|$)", '{"a": 1}', "[main 0baa988] Add"),
-    Rule("path-only", r"^(?!\d+-\W)(\.?[\w@+~.-]*(?:[/\\][\w@+~ .()\[\]$-]*)+|[\w.-]+\.[A-Za-z]\w{0,5})"
-         r"(?::\d+| \(\d+ match(?:es)?\))?[: \r]*$", "./src/a.py", "a, b", re.A),
-    Rule("listing-row", r"^(?:total \d+$|[-dlrwxst@+.]{10,11} +\d+ |[ \t│|]{0,80}(?:├──|└──|\|--|`--) )",
-         "-rw-r--r-- 1 a a 12 Jan 1 x", "-rw 1", re.A),
-    Rule("log-row", r"^(?:\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\[?\d\d:\d\d:\d\d\b|[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d "
-         r"|\[?(?:DEBUG|INFO|WARN(?:ING)?|ERROR|TRACE)\]?[: ])", "2026-01-02T03:04:05Z started", "2026-01-02", re.A),
-)
 # The programs, with the verb where it tells, whose output has a shape that its text may not show.
 _PROGRAMS = {
     "terminal": "tmux capture-pane,workmux capture,screen,herdr pane",
@@ -479,27 +682,6 @@ def classify(lines: Sequence[str], tool: str = "", args: Optional[Mapping[str, A
 
 # ---------------------------------------------------------------- the display-command parser
 
-_SHELL_RULES = (
-    # an operator, a here-document, or a word with its quotes; an unclosed quote is a word of its own
-    Rule("shell-word", r"(?P<op>&&|\|\||[;|]|\n\s*|&(?![>\d]))|(?P<here><<-?)|(?:[^\s;|&'\"<\\]|\\[\s\S]|'[^']*'"
-         r"|\"(?:[^\"\\]|\\[\s\S])*\"|<(?!<)|(?<=[<>])&|&(?=[>\d]))+|['\"]", "git commit -m 'a; b'", " "),
-    # one stage, its words joined by newlines: options that only cut or number lines, then paths
-    Rule("stage", r"^(?:(?:/usr)?/bin/)?(?:cat(?:\n(?:-n|--number))*|nl(?:\n(?:-ba|-b\na|--body-numbering=a))*"
-         r"|bat(?:cat)?(?:\n(?:-[npP]+|--(?:number|plain|style|paging|color|decorations|language)(?:=\S*)?|-l\n\w+"
-         r"|(?:-r\n?|--line-range[=\n])(?P<low>\d{0,9}):(?P<high>\d{0,9})))*|(?P<end>head|tail)(?:\n(?:-n\n?"
-         r"|--lines[=\n]|-)(?P<count>\d{1,9})|(?<=tail)\n(?:-n\n?|--lines[=\n])?\+(?P<from>\d{1,9})|\n(?P<bytes>-c\n?"
-         r"|--bytes[=\n])\d{1,9})?|sed\n(?:-n|-ne|--quiet|--silent)(?P<script>(?:[\n;](?:-e\n)?(?:\d{1,9}|\$)"
-         r"(?:,(?:\d{1,9}|\$))?p)+(?:;\d{1,9}q)?)|git(?:\n--no-pager)?\nshow\n[\w./~^@{}][\w./~^@{}-]{0,200}"
-         r":(?P<object>[^:\n~!$]+)$)"
-         r"(?:\n--)?(?P<paths>(?:\n[^\n~!$-][^\n~!$]*)*)$", "sed\n-n\n301,660p\nsrc/a.py",
-         "sed\n-i\n301,660p\nsrc/a.py", re.A),
-    Rule("sed-range", r"(\d{1,9}|\$)(?:,(\d{1,9}|\$))?p", "301,660p", "q;5q", re.A),
-    Rule("brace-group", r"\{([^{}]{0,4000},[^{}]{0,4000})\}", "src/{a,b}.py", "src/{a}.py"),
-    Rule("not-program", r"^(?:[A-Za-z_]\w*=|-|\d?>|(?:sudo|npx|bunx|time|nohup|env|exec|rtk|command|then|do|if|else"
-         r"|nice|timeout|stdbuf|xvfb-run|uv|poetry|pdm|bundle|run|exec|dlx|\d+[smh]?|[!{(])$)",
-         "PYTHONPATH=src", "pytest", re.A),
-    Rule("file-word", r"^[^*?\[\]{}$<>|]{0,300}?[\w@)-]\.[A-Za-z][A-Za-z0-9]{0,9}$", "src/a.test.ts", "src/*.ts", re.A),
-)
 _COMMAND_CAP = 16384  # characters of a command that are parsed; the reference's bound
 _PATH_CAP = 256  # paths and brace results of one display; the reference's bound
 _BOUND = 400  # lines at most of an output that counts as cut by the agent itself (design D9)
@@ -671,90 +853,12 @@ def named_files(tool: str, args: Mapping[str, Any]) -> List[str]:
 
 # ---------------------------------------------------------------- blocks of code
 
-
 # How the blocks of a language end: by indentation, by an `end` of their own, at the next statement; else by braces.
 _FAMILY = {"python": "indent", "ruby": "end", "lua": "end", "elixir": "end", "sql": "sql", "keys": "keys"}
 # The rule of the strings and comments that could mislead; else scan-hash.
 _SCAN = {"js": "scan-js", "css": "scan-js", "go": "scan-c", "rust": "scan-c", "c": "scan-c", "lua": "scan-lua",
          "sql": "scan-lua"}
 _METHODS = ("js", "c", "bash")  # `name(…) {` declares there, too
-_NEVER = r"(?!)"
-_MODIFIERS = (r"(?:(?:export|default|declare|abstract|async|public|private|protected|internal|fileprivate|static|final"
-              r"|readonly|override|sealed|open|suspend|inline|data|inner|annotation|companion|partial|unsafe|extern"
-              r"|virtual|implicit|lazy|case|local|mutating|indirect|convenience|required|operator|typedef"
-              r"|pub(?:\([^)\n]{0,40}\))?|@\w+(?:\([^)\n]{0,200}\))?|template[ \t]*<[^>\n]{0,200}>"
-              r"|const(?=\s+(?:fn|val|enum|unsafe|async)))[ \t]+){0,8}")
-# after the keyword: type parameters, Go's receiver, Rust's `Trait for`, then a name or a test's title; or a bracket
-_NAME_AFTER = (r"\b!?[ \t]*(?:<[^>\n]{0,200}>[ \t]*)?(?:\([^():\n]{0,120}?\*?(?P<owner>\w+)(?:\[[^\]\n]{0,80}\])?\)"
-               r"[ \t]+(?=\w))?(?:[^{(\n]{0,200}[ \t]for[ \t]+)?[&*]?(?:((?:[\w$]+(?:\.|::))*[\w$]+[!?=]?)"
-               r"|\(?[ \t]*[\"'`]([^\"'`\n]{1,120})|(?=[({]))")
-
-
-def _declaration(functions: str = "", types: str = "", constants: str = _NEVER) -> str:
-    """The pattern of a language's declarations: words before a name, and constants; the last group is the name."""
-    words = f"(?:(?P<function>{functions or _NEVER})|(?P<type>{types or _NEVER}))".replace(" ", "|")
-    return f"^{_MODIFIERS if functions else ''}(?:{words}{_NAME_AFTER}|(?P<constant>{constants}))"
-
-
-_DOUBLE, _SINGLE = r'"(?:[^"\\\n]|\\.)*"', r"'(?:[^'\\\n]|\\.)*'"
-_NOTE, _TRIPLE = r"/\*[\s\S]*?(?:\*/|\Z)", r"(?P<three>\"{3}|'{3})[\s\S]*?(?:(?P=three)|\Z)"
-_TEMPLATE = r"`(?:[^`\\]|\\[\s\S])*(?:`|\Z)"  # its `${ }` counts as its text: what matters is that it balances
-_BLOCK_RULES = (
-    # the keyword table, a row for one language or several that read alike
-    Rule("declare-python", _declaration("def", "class", r"([A-Za-z_]\w*)(?:[ \t]*:[^=\n]{1,200})?[ \t]*=(?!=)"),
-         "async def main():", "definitely(x)", re.A),
-    Rule("declare-ruby", _declaration("def it specify", "class module describe context", r"([A-Z][A-Z0-9_]+)[ \t]*="),
-         "def self.load(x)", "default = 1", re.A),
-    Rule("declare-lua", _declaration("function", "", r"(?:local[ \t]+)?([\w.]+)[ \t]*=[ \t]*(?:function\b|\{[ \t]*$)"),
-         "local function load(x)", "functional(x)", re.A),
-    Rule("declare-elixir", _declaration("defmacrop? defp? defguardp? test schema", "defmodule defprotocol defimpl "
-         r"describe", r"@([a-z]\w*)[ \t]+[\[%~{]"), "defp load(x) do", "default(x)", re.A),
-    Rule("declare-sql", _declaration(
-        r"(?i:(?:create|alter|drop|insert|update|delete|merge|with|select|grant|do|call|copy)(?:\s+(?:or|replace|temp"
-        r"|temporary|unique|materialized|table|view|function|procedure|trigger|index|type|schema|policy|into|from|on"
-        r"|if|not|exists|only|concurrently)\b){0,8})"),
-         "CREATE TABLE IF NOT EXISTS users (", "created_at timestamptz,", re.A),
-    Rule("declare-js", _declaration(
-        r"function\b\s*\*? (?:it|test)(?:\.\w+){0,3}(?=\()", r"class interface trait enum namespace type "
-        r"(?:describe|suite|context)(?:\.\w+){0,3}(?=\()", r"(?:const|let|var)\s+([\w$]+)|\$?([\w$.]{1,100})\s*=\s*"
-        r"(?:async\s*)?(?:function|[({\[])"), "export async function load(x) {", "typeof x", re.A),
-    Rule("declare-go", _declaration("func", "type", r"(?:var|const)[ \t]+([\w(]+)"),
-         "func (p *Parser) Feed(b []byte) int {", "funcs.Add(x)", re.A),
-    Rule("declare-rust", _declaration(
-        "fn fun func def macro_rules typealias init deinit subscript", "class interface struct enum trait impl mod "
-        "union type object protocol extension actor", r"(?:const|static|val|var|let)[ \t]+(?:mut[ \t]+)?(\w+)"),
-         "pub(crate) async fn run(x: u8) {", "fnord(x)", re.A),
-    Rule("declare-c", _declaration(
-        "delegate", r"struct class enum(?:\s+(?:class|struct))? union namespace record @?interface @implementation",
-        r"#\s*define\s+(\w+)|[\w:<>*, ]{0,80}?(\w+)(?:\[[^\]\n]{0,40}\]){1,3}\s*="),
-         "typedef struct parser {", "structure(x);", re.A),
-    Rule("declare-css", _declaration(constants=r"([^{}]{1,200}?)[ \t]*\{"), ".card > a:hover {", "color: red;", re.A),
-    Rule("declare-bash", _declaration("function"), "function clean {", "functional x", re.A),
-    Rule("declare-keys", _declaration(
-        constants=r"(?:- )?(?:\"([^\"\n]{1,200})\"|([\w./@$%-]{1,200}))\s*:(?:\s|$)|([{\[])\s*$"
-        r"|<([A-Za-z][\w:.-]{0,80})[^<]*$|- (\S.{0,200})|([\w-]{1,80}(?: \"[^\"]{0,200}\"){0,3}) ?\{\s*$"),
-         '"scripts": {', "}, 1", re.A),
-    # strings and comments, also over lines; what nobody closes runs to the end
-    Rule("scan-js", rf"//.*|{_NOTE}|{_TEMPLATE}|{_DOUBLE}|{_SINGLE}"
-         r"|(?:(?<=[=(,:;!&|?\[{])[ \t]{0,20}|(?<=return ))/(?![/*])(?:[^/\\\[\n]|\\.|\[(?:[^\]\\\n]"
-         r"|\\.){0,200}\]){1,400}/", "a = '}';", "a = b"),
-    Rule("scan-c", rf"//.*|{_NOTE}|{_TEMPLATE}|{_TRIPLE}|\b[bc]?r(?P<r>#{{0,8}})\"[\s\S]*?(?:\"(?P=r)|\Z)"
-         rf"|R\"(?P<raw>\w{{0,16}})\([\s\S]*?(?:\)(?P=raw)\"|\Z)|@\"[\s\S]*?(?:\"|\Z)|{_DOUBLE}"
-         r"|'(?:[^'\\]|\\[^']{1,10}|\\')'", "c = '{';", "fn f<'a>(x: &'a str)", re.A),
-    Rule("scan-hash", rf"(?:^|(?<=[ \t;]))#.*|{_TRIPLE}|{_DOUBLE}|{_SINGLE}|\\.", "x # {", "echo $#", re.M),
-    Rule("scan-lua", rf"(?:--)?\[\[[\s\S]*?(?:\]\]|\Z)|{_NOTE}|--.*|{_DOUBLE}|'[^'\n]*'", "x = [[", "x = y[1]"),
-    # `name(…) {`: words of a type, a name, an opening parenthesis, not a statement; the caller checks what follows
-    Rule("declare-method", r"^(?!(?:return|else|if|for|foreach|while|do|switch|catch|finally|new|throw|case|await|yield"
-         r"|typeof|delete|using|lock|synchronized|fixed|when|super|sizeof|assert|try|goto|in|of)\b)(?:[\w<>\[\],.&*:?~@"
-         r"|$]{1,200}[ \t]+){0,6}?[*&]{0,2}((?:\w+::){0,4}(?:operator[^\s\w(]{1,3}|[#~]?[A-Za-z_$][\w$:.-]*))[ \t]*"
-         r"(?:<[^()=\n]{0,200}>)?\(", "static int load(const char *x) {", "x = y(z)", re.A),
-    # what goes on with a signature on the next line
-    Rule("clause", r"^\s*(?:\{|(?:throws|where|extends|implements|with|requires|noexcept|->|:)(?!\w))",
-         "    throws IOException {", "throwsUp();", re.A),
-    Rule("import", r"^(?:export[ \t]+)?(?:import|from|use|using|require|require_relative|include|alias|package|open"
-         r"|extern crate)\b(?![ \t]*[=:.])|^#[ \t]*(?:include|import|pragma)|^(?:const|let|var)[ \t].{1,200}?="
-         r"[ \t]*require\(", "from a import b", "important = 1", re.A),
-)
 _LONG_CODE = 10_000  # characters; a longer line is data: it is not scanned and counts as one without brackets
 _CODE_MOST = 1_000_000  # characters; a longer file is generated, and nobody reads its outline
 _CONSTANT = 4  # lines from which a constant is a block, as the reference
@@ -989,20 +1093,6 @@ _NAME = 120  # characters of a section's name, as the reference
 _SECTION = 3  # lines; a shorter section joins the one before it, as the reference
 _CHUNK = 50  # lines of a chunk where nothing marks a section, as the reference
 _UNDERLINES = "=-~^\"'*+#`"  # the signs below headings of Setext and reST, in the order of their levels
-_SECTION_RULES = (
-    Rule("atx", r"^ {0,3}(#{1,6})[ \t]+(\S.{0,400})", "## Usage", "#!/bin/sh"),
-    Rule("rule-line", r"^([=\-~^\"'*+#`])\1{2,}\s*$", "=====", "=== a"),
-    # what names a section that runs to the next name: a table of TOML or INI, the folder of an entry or of `ls -R`
-    Rule("table-head", r"^\[\[?([^\[\]\n]{1,200})\]?\]\s*(?:#.*)?$", "[tool.ruff]", "x = [1]"),
-    Rule("entry", r"^([^\n]{1,400})(?::|/[^/\n]{1,300}(?<!:)/?)\s*$", "src/a.py", "a.py"),
-    Rule("patch-file", r"^(?:diff --git .{0,400} \"?b/|diff --\w+ (?:\S{1,300} )?|Index: )([^\"\n]{1,300})\"?$",
-         "diff --git a/x.py b/x.py", "diff --stat"),
-    Rule("section-mark", r"^(?:\*{3,}|-{3,}|_{3,}|={3,}|#{1,6} |⎯{3,}|\$ |COMMAND|URL|EXIT|FILE|STEP|TEST|RUN"
-         r"|Traceback \(most recent|(?:Error|ERROR|Warning|WARNING)\b|--- (?:FAIL|PASS|SKIP)|(?:FAIL|PASS|FAILED) +\S"
-         r"|● |Running |Collecting |Installing |Processing |[A-Z][A-Z _-]{2,40}:[ \t]*\S|\[[^\[\]\n]{1,120}\]\s*$)",
-         "COMMAND: ls", "a COMMAND: ls", re.A),
-    Rule("bar-only", r"^[\s{}\[\]()=*_~#`⎯\-]*$", "======", "=== a"),
-)
 _Start = Tuple[int, int, str]  # (line, level, name)
 
 
@@ -1107,16 +1197,6 @@ def _section_blocks(doc: Doc) -> List[Block]:
 
 # ---------------------------------------------------------------- terms and names
 
-_TERM_RULES = (
-    # quotations; versions (7.8.1, 5.0.0-beta.2) and codes of linters and compilers (F541, TS2345, E0308)
-    Rule("literal", r"`([^`\n]{3,60})`|\"([^\"\n]{4,60})\"|(?<![A-Za-z0-9])'([^'\n]{4,60})'"
-         r"|\b([0-9]{1,6}(?:\.[0-9]{1,6}){1,5}|[A-Z]{1,6}[0-9]{2,6})\b", "rxjs 7.8.1", "rxjs 7, `b`"),
-    Rule("name", r"[A-Za-z_][A-Za-z0-9_]{4,}", "x = max_value", "a = b12c"),
-    Rule("name-sign", r"[a-z][A-Z]|[A-Za-z0-9]_|_[A-Za-z0-9]|[0-9]", "maxValue", "value"),
-    Rule("name-part", r"[A-Z]{2,}(?![a-z])|[A-Z]?[a-z]+", "HTTPError", "12_34"),
-    # where a term may stand: at the start of a word or of a part of an identifier, or where it starts with no letter
-    Rule("word-start", r"(?<![^\W\d_])(?=.)|(?=[^a-z])", "FooTable", ""),
-)
 # Words that say what to do or that every program has: they find nothing (reference: the stop words of the seeds).
 _STOP_WORDS = frozenset("""
     about added adding after again also because before could each every existing from have into just more most only
@@ -1227,58 +1307,6 @@ def _scores(doc: Doc, terms: Mapping[str, float]) -> Mapping[int, float]:
 
 # ---------------------------------------------------------------- views
 
-_VIEW_RULES = (
-    # words and marks that tell of trouble, in any tool; `…Error` and `…Exception` count without a word boundary before
-    Rule("signal", r"(?:error|exception)s?\b|\b(?:fail(?:ed|ing|ures?|s)?|traceback|panic(?:ked)?|fatal|warn(?:ings?)?"
-         r"|denied|refused|missing|cannot|killed|time(?:d )?-?out|assert(?:ion)?|expected|actual|undefined|not ok"
-         r"|no such file|segmentation fault|err!|unable to|enoent|eacces)(?![a-z])|[✖✗✘❌]|(?<=[0-9]) passed\b",
-         "java.lang.NullPointerException: x", "failover of the warned masses", re.IGNORECASE),
-    Rule("passing-row", r"^\s*(?:✔|✓|√|ok\b|--- PASS|PASS\b)|\bPASSED\b|\.\.\. ok$|\b0 (?:errors?|fail)",
-         "tests/test_a.py::test_error PASSED  [ 3%]", "FAILED tests/test_a.py::test_x"),
-    Rule("ansi", r"\x1b\[[0-9;]{0,20}m", "\x1b[31mred\x1b[39m", "[31m"),
-    Rule("match-row", r"^(?P<path>[^\s:][^:\n]{0,300}?)([:-])[0-9]{1,7}\2", "a/b.py:12:x = 1", "a b c"),
-    # what differs between two lines of one kind: numbers, hashes, paths, URLs, quotations
-    Rule("varying", r"https?://[^\s\"']+|(?<![\w.@+-])[\w.@+-]{0,80}/[^\s:,\"'()]+|\b[0-9a-f]{8,40}\b|[0-9]+"
-         r"|\"[^\"\n]{0,200}\"|'[^'\n]{0,200}'|‘[^’\n]{0,200}’|`[^`\n]{0,200}`", "took 12 ms", "done"),
-    # also in a row of a search or of a diff
-    Rule("declaration", r"^(?:[^\s:]{1,250}:[0-9]{1,7}:)?[+-]?\s*(?:(?:export|default|async|pub|public|private"
-         r"|protected|static|final|abstract|override|inline|unsafe|const|virtual|suspend|open|data|sealed|local)"
-         r"\s+){0,5}(?:def|class|function|func|fn|interface|struct|enum|trait|impl|type|module|namespace|const|record"
-         r"|object|fun)\s+\(?[A-Za-z_$]", "+    def feed(self, data):", "+    default = 3"),
-    # files that nobody fixes from here: frames and notes in them are folded
-    Rule("library", r"site-packages|dist-packages|node_modules|/usr/(?:local/)?(?:lib|include|share)|/opt/conda|\.pyenv"
-         r"|lib/python3|\.cargo/registry|/rustc/|node:|/go/(?:src|pkg/mod)/|<frozen|<template>|/gems/|/vendor/"
-         r"|internal/modules|\b(?:core|std)::|__rustc|\b(?:java|jdk|sun|org\.(?:junit|apache\.maven)|kotlin)\.[A-Za-z]",
-         "/usr/lib/python3.11/json/__init__.py:346: in loads", "src/library.py:3: in load"),
-    # a stack frame: Python, pytest, JS, Java, .NET, vitest, rspec, Rust
-    Rule("frame", r"^\s*(?:File \"[^\"\n]{1,300}\", line [0-9]+|at [^\n]{1,400}|❯ \S+:[0-9]+|# \S+\.rb:[0-9]+"
-         r"|[0-9]+: +[A-Za-z_<]\S*::|[^\s:]{1,250}\.[a-z]{1,4}:[0-9]{1,7}(?::|$))",
-         "  File \"a.py\", line 3, in f", "    x = 1"),
-    # where a diagnostic stands: path:line:col (gcc, go, javac, mypy, ruff), path(line,col) (tsc, msvc), --> (rust)
-    Rule("diagnostic", r"^\s*(?:-->\s*|(?:ERROR|WARNING|error|warning):? )?(?![0-9]{1,4}[-:T])"
-         r"(?P<path>(?:[A-Za-z]:)?[^\s:()|]{1,250})(?::[0-9]{1,7}(?::[0-9]{1,6})?:?|\([0-9,]{1,14}\):?)(?:\s|$)",
-         "src/kilo.c:514:43: error: x", "12:30 lunch at noon"),
-    Rule("severity", r"(?P<error>\b(?:fatal|errors?|err!|failed|failure|undefined reference|unresolved|panicked"
-         r"|traceback|cannot)(?![a-z])|[a-z](?:error|exception)\b|\*\*\*)|(?P<warning>\bwarn(?:ing)?\b)"
-         r"|(?P<note>\b(?:note|help|info|required from)\b)", "npm ERR! code 1", "informative errorless text",
-         re.IGNORECASE),
-    Rule("message-code", r"\b[A-Z]{1,7}[0-9]{2,5}\b|\[-W[a-z0-9=+-]+\]|\[[a-z][a-z-]{2,40}\]$"
-         r"|(?<=  )[@a-z][a-z/-]{1,60}-[a-z-]{2,60}$", "x.py:1:1: D205 blank line", "error: bad thing"),
-    Rule("source-quote", r"^\s*(?:-->|:::|\||=|\^|[0-9]+ +\|)", " 12 |   let x = 1;", "a | b"),
-    # what diffs and commits begin with; classify and blocks read them too
-    Rule("diff-file", r"^(?:diff --git |Index: |\*\*\* (?:Add|Update|Delete) File: )", "diff --git a/x b/x", "--- a/x"),
-    Rule("diff-head", r"^(?:index [0-9a-f]|--- |\+\+\+ |(?:new|deleted) file|rename |similarity |Binary |old m|new m)",
-         "+++ b/x.py", "++ x"),
-    Rule("hunk", r"^@@ ", "@@ -1,3 +1,4 @@ class A:", "@ -1"),
-    Rule("commit", r"^[*|\\/ ]{0,20}(?:commit )?[0-9a-f]{7,40}\b", "commit dff7cc3", "    Fix a1b2"),
-    Rule("number", r"^\s*[+-]?(?:[0-9]{1,15}\.?[0-9]{0,15}|\.[0-9]{1,15})(?:[eE][+-]?[0-9]{1,2})?\s*$",
-         "-20.5", "5 mm", re.A),
-    Rule("json-pair", r"^\s*\"([^\"\n]{1,80})\": (.{1,200}?),?$", '    "code": "E501",', '    "5.0.0",'),
-    Rule("piece", r"[\s\S]{59,238}?(?:[,;}\]]|\\n)|[\s\S]{1,240}", "abc", ""),
-    # what tidying shortens
-    Rule("bar", r"([=\-_.*#~])(?:\1{24,}| (?:\1 ){11,})", "=" * 30 + " FAILURES", "_ " * 11),
-    Rule("padding", r"(?<=\S)[ \t]{8,}(?=\S)", "name        value", "name       value"),
-)
 # Where signals may stand, for a quick search; the rule then decides.
 _SIGNAL_WORDS = ("error", "exception", "fail", "traceback", "panic", "fatal", "warn", "denied", "refused", "missing",
                  "cannot", "killed", "timeout", "timed", "assert", "expected", "actual", "undefined", "not ok", "err!",
@@ -1441,38 +1469,6 @@ def head_tail(doc: Doc, terms: Mapping[str, float] = {}) -> Optional[View]:
     return _view(doc, "head_tail", _edges(doc, 40, 20), terms)
 
 
-# What a failing test looks like in the print of its runner: the line that opens it, and a line that does not belong to
-# it any more (another failure also ends it). One alternative a runner family, so that a runner is one line, no branch.
-_FAILURE_RULES = (
-    Rule("failure-start", r"^_{3,} \S.* _{3,}$|^(?:FAIL|ERROR): \S+(?: \(|$)|^\s*--- FAIL: "  # pytest, unittest, go
-         r"|^---- \S.* stdout ----|^thread '[^'\n]{1,200}'.{0,40} panicked at "  # cargo test
-         r"|^\s*● \S|^ ?FAIL  ?\S+\.[a-z]+|^\(fail\) |^\s*[0-9]{1,4}\) \S"  # jest, vitest, bun; mocha, rspec, phpunit
-         r"|^\s*[✖✗✘×] |^\s*not ok [0-9]"  # node:test, vitest, phpunit --testdox, TAP
-         r"|^\S[^>\n]{0,200} > .{1,200} FAILED$"  # Gradle
-         r"|^\s*Failed \S.*\[[<0-9]"  # dotnet
-         r"|^.{0,400}(?:<<< (?:FAILURE|ERROR)!|\[FAIL\]$|\*\*\*(?:Failed|Exc|Time|Not R))",  # Maven, xunit, ctest
-         "--- FAIL: TestParse (0.00s)", "FAILED (failures=1)"),
-    Rule("failure-end", r"^=+ \S.*=$|^={50,}$|^Ran [0-9]+ test|^\s*--- (?:PASS|SKIP): |^=== (?:RUN|CONT|PAUSE)"
-         r"|^(?:FAIL|ok|\?)\s+\S+\s|^\(pass\)|^(?:FAIL|PASS|failures:)$|^test result: |^(?:PASS |Snapshots: )|^⎯{5,}$"
-         r"|^\s*(?:Test Suites|Test Files|Tests):? |^Finished in |^(?:FAILURE|ERROR)S!|^\s*\d+ (?:pass|fail|pend)ing"
-         r"|^\s*(?:[✔✓▶] |ok [0-9]|[#ℹ] [a-z]+ [0-9])|^\[(?:INFO|WARNING)\]|^[0-9]+ tests? comp|^[0-9]+% tests"
-         r"|^\S[^>\n]{0,200} > .{1,200} PASSED$|^\s*(?:(?:Passed|Skipped) \S|[0-9]+/[0-9]+ Test|Start +[0-9]+:)"
-         r"|^(?:Failed|Passed)! ", "test result: FAILED. 1 passed; 1 failed", "    a_test.go:3: FAIL"),
-    # what is said about a whole run, by any of them; the verdict tells that a text is a test run
-    Rule("test-summary", r"^(?:(?P<verdict>(?:=+ )?[0-9]+ (?:passed|failed|errors?)\b.{0,80} in [0-9.]+ ?m?s"
-         r"|=+ (?:FAILURES|ERRORS|test session)|FAILED (?:\((?:fail|err)|\S+::)|Ran [0-9]+ test|FAIL\s+\S+\s|FAIL$"
-         r"|ok\s+\S+\s+(?:[0-9.]+s|\(c)|test result: |1\.\.[0-9]+$|[ℹ#] (?:tests|suites|pass|fail) [0-9]"
-         r"|\s{0,8}(?:Test Suites|Test Files|Tests) *:? +[0-9]|\s{0,8}[0-9]+ (?:(?:pass|fail)(?:ing)?|pending)\b"
-         r"|[0-9]+ examples?, |(?:\[[A-Z]+\] )?Tests run: [^-\n]{1,80}$|[0-9]+ tests? comp|(?:Failed|Passed)! "
-         r"|[0-9]+% tests passed|OK \([0-9]+ test)|={3,} [^\n]{0,200}\b(?:passed|failed|errors?|skipped|short test)\b"
-         r"|[0-9]+ (?:passed|failed|errors?|skipped)\b|!+ .{1,200}!$|(?:FAILED|ERROR) \S|OK\b|FAILED \(|PASS$|rspec \S"
-         r"|\s{0,8}(?:Snapshots|Time|Duration):? +[0-9]|(?:\[[A-Z]+\] )?BUILD |The following tests FAIL"
-         r"|\s+[0-9]+ - .{1,99}\((?:Fail|Time))",
-         "=== 2 failed, 1190 passed in 3.10s ===", "tests/test_a.py::test_x PASSED"),
-    Rule("suite-failure", r"Test suite failed to run|\[(?:build|setup) failed\]|could not compile|BUILD FAILED"
-         r"|^no tests ran|^ImportError while importing|COMPILATION ERROR|^Segmentation fault|^Fatal Python error"
-         r"|\bFAILED(?: +\[ *[0-9]+%\])?$", "FAIL\tpkg/a [build failed]", "build failed tests: none"),
-)
 # Where failures may start and runs break, for a quick search; the rules then decide.
 _FAILURE_WORDS = ("(fail)", "___ ", "fail: ", "error: ", " stdout ----", " panicked at ", "● ", "fail ", ") ", "✖ ",
                   "✗ ", "✘ ", "× ", "not ok ", "<<< ", "failed", "[fail]", "***", "could not compile",
@@ -1928,10 +1924,3 @@ def render(doc: Doc, view: View, *, gutter: bool = False, thin: bool = True) -> 
             shown = _thinned(doc, line) if thinning and line and not gap else text
         out += [*gap, f"{doc.numbers.numbers[line]:>{width}}│ {shown}" if width else shown]
     return Rendered("\n".join(out + markers(doc, view, at, total)), tuple(kept))
-
-
-# ---------------------------------------------------------------- all rules
-
-RULES: Dict[str, Rule] = {row.name: row for row in (
-    *_CORE_RULES, *_KIND_RULES, *_SHELL_RULES, *_BLOCK_RULES, *_SECTION_RULES, *_TERM_RULES, *_VIEW_RULES,
-    *_FAILURE_RULES)}
