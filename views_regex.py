@@ -293,7 +293,7 @@ _RULES = (
     # what tidying shortens
     Rule("bar", r"([=\-_.*#~])(?:\1{24,}| (?:\1 ){11,})", "=" * 30 + " FAILURES", "_ " * 11),
     Rule("padding", r"(?<=\S)[ \t]{8,}(?=\S)", "name        value", "name       value"),
-    # ---- tests: what a failing test looks like in the print of its runner: the line that opens it, and a line that does
+    # ---- tests: what a failing one looks like in the print of its runner: the line that opens it, and a line that does
     # not belong to it any more (another failure also ends it); one alternative a runner family, no branch
     Rule("failure-start", r"^_{3,} \S.* _{3,}$|^(?:FAIL|ERROR): \S+(?: \(|$)|^\s*--- FAIL: "  # pytest, unittest, go
          r"|^---- \S.* stdout ----|^thread '[^'\n]{1,200}'.{0,40} panicked at "  # cargo test
