@@ -25,8 +25,7 @@ from collections import Counter, defaultdict
 from functools import lru_cache
 from itertools import accumulate, chain, count, dropwhile, groupby, islice, takewhile
 from math import inf, log2
-from typing import (AbstractSet, Any, Callable, DefaultDict, Dict, Iterable, Iterator, List, Mapping, NamedTuple,
-                    Optional, Sequence, Set, Tuple, TypeVar)
+from typing import AbstractSet, Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Sequence, TypeVar
 
 __all__ = ["LONG_LINE", "MARK", "RULES", "Block", "Doc", "Known", "Numbering", "Rendered", "Rule", "Shown", "View",
            "blocks", "bounded", "candidates", "classify", "close_gaps", "cover", "ends", "fit", "names",
@@ -64,7 +63,7 @@ class Shown(NamedTuple):
 
     path: str
     first: int = 1
-    last: Optional[int] = None
+    last: int | None = None
 
 
 class Known(NamedTuple):
@@ -83,19 +82,21 @@ class View(NamedTuple):
     """
 
     name: str
-    keep: Tuple[int, ...]
-    pieces: Mapping[int, Tuple[Tuple[int, int], ...]] = {}
-    known: Tuple[Known, ...] = ()
+    keep: tuple[int, ...]
+    pieces: Mapping[int, _Spans] = {}
+    known: tuple[Known, ...] = ()
 
 
 class Rendered(NamedTuple):
     """What is sent (without the footer) and the 0-based numbers of the lines in it that are whole and untouched."""
 
     text: str
-    kept: Tuple[int, ...]
+    kept: tuple[int, ...]
 
 
 _T = TypeVar("_T")
+_Terms = Mapping[str, float]  # the case's words, each with its weight (see `terms`)
+_Spans = tuple[tuple[int, int], ...]  # character ranges [start, end) of one line
 
 MARK = "⋯"  # U+22EF, the sign that every marker starts with
 LONG_LINE = 1000  # characters; a longer line may be shown in pieces (design D1)
@@ -324,7 +325,7 @@ _RULES = (
          r"|^no tests ran|^ImportError while importing|COMPILATION ERROR|^Segmentation fault|^Fatal Python error"
          r"|\bFAILED(?: +\[ *[0-9]+%\])?$", "FAIL\tpkg/a [build failed]", "build failed tests: none"),
 )
-RULES: Dict[str, Rule] = {row.name: row for row in _RULES}
+RULES: dict[str, Rule] = {row.name: row for row in _RULES}
 
 
 @lru_cache(maxsize=None)
@@ -352,7 +353,7 @@ class Numbering(NamedTuple):
 
     origin: str
     numbers: Sequence[int]
-    prefix: Sequence[Tuple[int, int]] = ()
+    prefix: Sequence[tuple[int, int]] = ()
 
     def label(self, start: int, end: int) -> str:
         """The lines [start, end) named in these numbers, as recall takes them: `81-140`, `7,9-12`, `40-90 +2`.
@@ -368,12 +369,12 @@ class Numbering(NamedTuple):
         bare = end - start - len(shown)
         return " ".join([named] * bool(named) + [f"+{bare}"] * bool(bare))
 
-    def lines(self, first: int, last: int) -> List[int]:
+    def lines(self, first: int, last: int) -> list[int]:
         """The 0-based lines whose numbers lie in first..last, ascending."""
         return [line for line, number in enumerate(self.numbers) if number and first <= number <= last]
 
 
-def _prefix_of(line: str, separator: str) -> Tuple[int, int]:
+def _prefix_of(line: str, separator: str) -> tuple[int, int]:
     """(length, number) of the printed prefix of one line, (0, 0) when it has none."""
     digits, sign, _ = f"{line[:_PREFIX_WIDTH]} ".partition(separator)  # "12:" for a blank line may be trimmed
     bare = digits.lstrip(" \t")
@@ -426,7 +427,7 @@ class Doc:
     shape: see `classify`.
     """
 
-    def __init__(self, text: str, tool: str = "", args: Optional[Mapping[str, Any]] = None) -> None:
+    def __init__(self, text: str, tool: str = "", args: Mapping[str, Any] | None = None) -> None:
         args = args or {}
         self.text = text
         self.lines = text.split("\n")
@@ -437,9 +438,9 @@ class Doc:
         prefix = self.numbers.prefix
         self.bare = [line[cut:] for line, (cut, _) in zip(self.lines, prefix)] if prefix else self.lines
         self.kind, self.shape = classify(self.bare, tool, args, self.shown)
-        self.memo: Dict[Any, Any] = {}  # what `_once` keeps
+        self.memo: dict[Any, Any] = {}  # what `_once` keeps
 
-    def units(self) -> List[Block]:
+    def units(self) -> list[Block]:
         """The blocks as a partition of the lines: nested blocks are split where the outer one is long.
 
         A block of up to UNIT_LINES lines is one unit; a longer one with members gives its members and what lies
@@ -457,7 +458,7 @@ class Doc:
 
 def _once(make: Callable[..., _T]) -> Callable[..., _T]:
     """A function of a Doc (and of terms) that is worked out once for each; the Doc keeps what it gave."""
-    def _kept(doc: Doc, *terms: Mapping[str, float]) -> _T:
+    def _kept(doc: Doc, *terms: _Terms) -> _T:
         key = (make, *(pair for each in terms for pair in each.items()))
         if key not in doc.memo:
             doc.memo[key] = make(doc, *terms)
@@ -466,12 +467,12 @@ def _once(make: Callable[..., _T]) -> Callable[..., _T]:
     return _kept
 
 
-def read(text: str, tool: str = "", args: Optional[Mapping[str, Any]] = None) -> Doc:
+def read(text: str, tool: str = "", args: Mapping[str, Any] | None = None) -> Doc:
     """Read an output: what it is, and how its lines are numbered. `tool` and `args` are the canonical ones."""
     return Doc(text, tool, args)
 
 
-def places(doc: Doc) -> List[Tuple[str, int]]:
+def places(doc: Doc) -> list[tuple[str, int]]:
     """(file name, line) of every place that an output names: search rows, tracebacks, diagnostics, diff hunks."""
     rows = doc.lines if len(doc.lines) <= 2 * PLACES_LINES else doc.lines[:PLACES_LINES] + doc.lines[-PLACES_LINES:]
     # a search of files that are one line long, a minified bundle: only the head of a line names its place
@@ -483,16 +484,16 @@ PLACES_LINES = 300  # lines looked at, at either end: a result of more points ev
 PLACES_WIDTH = 300  # characters of a line looked at
 
 
-def ends(doc: Doc) -> List[int]:
+def ends(doc: Doc) -> list[int]:
     """The first and the last line with something on it (0-based); none for a blank text."""
     lines = range(len(doc.lines))
     found = (next((line for line in way if doc.lines[line].strip()), -1) for way in (lines, lines[::-1]))
     return [line for line in found if line >= 0]
 
 
-def close_gaps(doc: Doc, keep: Iterable[int], small: int) -> List[int]:
+def close_gaps(doc: Doc, keep: Iterable[int], small: int) -> list[int]:
     """The lines kept, with the ends of the text and with every gap of fewer than `small` characters filled."""
-    found: List[int] = []
+    found: list[int] = []
     for line in (*sorted({*keep, *ends(doc)}), len(doc.lines)):
         gap = range(found[-1] + 1 if found else 0, line)
         found += gap if len(gap) <= small and sum(len(doc.lines[at]) + 1 for at in gap) < small else ()
@@ -500,7 +501,7 @@ def close_gaps(doc: Doc, keep: Iterable[int], small: int) -> List[int]:
     return found[:-1]
 
 
-def _shown(tool: str, args: Mapping[str, Any], command: str) -> List[Shown]:
+def _shown(tool: str, args: Mapping[str, Any], command: str) -> list[Shown]:
     """The files and ranges that a call shows, empty when it does not just show files."""
     path, offset, limit = args.get("path"), args.get("offset"), args.get("limit")
     if tool != "read" or not isinstance(path, str) or not path:
@@ -561,7 +562,7 @@ def header_lines(lines: Sequence[str]) -> int:
     return next((at for at, line in enumerate(lines[:8]) if not match(line[:_WIDTH])), min(8, len(lines)))
 
 
-def _sample(lines: Sequence[str]) -> List[str]:
+def _sample(lines: Sequence[str]) -> list[str]:
     """The non-blank lines, cut to _WIDTH, of the first, some of the middle and the last, without the host's header."""
     body = lines[header_lines(lines):]
     rest = len(body) - _HEAD - _TAIL
@@ -615,7 +616,7 @@ def _search_shape(sample: Sequence[str]) -> str:
     return "filelist" if lists > max(0.7 * len(sample), _count(sample, "match-row")) else "search"
 
 
-def _file_shape(paths: Sequence[str], sample: Sequence[str], by_tool: bool) -> Tuple[str, str]:
+def _file_shape(paths: Sequence[str], sample: Sequence[str], by_tool: bool) -> tuple[str, str]:
     """(kind, shape) of shown files. A shell display is typed only where all are code, or all prose with headings."""
     languages = {language_of(path) for path in paths}
     if not languages.issubset(_NOT_CODE):
@@ -649,8 +650,8 @@ def _command_shape(sample: Sequence[str], command: str) -> str:
     return shape or "other"
 
 
-def classify(lines: Sequence[str], tool: str = "", args: Optional[Mapping[str, Any]] = None,
-             shown: Sequence[Shown] = ()) -> Tuple[str, str]:
+def classify(lines: Sequence[str], tool: str = "", args: Mapping[str, Any] | None = None,
+             shown: Sequence[Shown] = ()) -> tuple[str, str]:
     """(kind, shape) of an output, by its content first and its command or tool second; a bounded sample is read.
 
     Kinds: code, prose, command, listing, data. Shapes: read, display, docs, config, table, test, build, search,
@@ -691,9 +692,9 @@ _END = 10 ** 9  # the number after the last line of a file whose length is not k
 _WHOLE, _SOMEWHERE = range(1, _END), range(-_END, 0)
 
 
-def _statements(command: str) -> List[List[List[str]]]:
+def _statements(command: str) -> list[list[list[str]]]:
     """Statements of pipeline stages of words with their quotes; what follows a here-document is not read."""
-    out: List[List[List[str]]] = [[[]]]
+    out: list[list[list[str]]] = [[[]]]
     for found in pattern("shell-word").finditer(command[:_COMMAND_CAP]):
         if found["here"]:
             break
@@ -720,7 +721,7 @@ def _strict(word: str) -> str:
     return text if set(text).isdisjoint(barred) else ""
 
 
-def shown_by(command: str) -> Optional[List[Shown]]:
+def shown_by(command: str) -> list[Shown] | None:
     """The files that a command shows, in order, or None when it could do anything else than show files.
 
     A small subset of the shell that fails closed: cat, head, tail, sed -n RANGES, nl, bat and `git show REV:path`,
@@ -731,7 +732,7 @@ def shown_by(command: str) -> Optional[List[Shown]]:
     spare = text.replace("&&", "").replace("2>/dev/null", "")
     if len(command) > _COMMAND_CAP or not set(spare).isdisjoint("<>&`\\()#\r") or "||" in text or text[-1:] in "|&":
         return None
-    shown: List[Shown] = []
+    shown: list[Shown] = []
     folder = ""
     for statement in _statements(text):
         stages = [[_strict(word) for word in stage if word != "2>/dev/null"] for stage in statement]
@@ -749,7 +750,7 @@ def _under(folder: str, path: str) -> str:
     return posixpath.normpath(posixpath.join(folder, path)) if folder and path[1:2] != ":" else path
 
 
-def _pipeline(stages: Sequence[Sequence[str]]) -> List[Shown]:
+def _pipeline(stages: Sequence[Sequence[str]]) -> list[Shown]:
     """What one pipeline shows; empty when a stage is not of the subset."""
     (cuts, paths), *filters = map(_stage, stages)
     if not paths or any(named or not cut for cut, named in filters):  # a filter names no file
@@ -763,7 +764,7 @@ def _pipeline(stages: Sequence[Sequence[str]]) -> List[Shown]:
     return [Shown(path, first, last) for path in paths for first, last in ranges]
 
 
-def _stage(words: Sequence[str]) -> Tuple[List[range], List[str]]:
+def _stage(words: Sequence[str]) -> tuple[list[range], list[str]]:
     """(lines let through, paths) of one stage; no ranges when it is not of the subset."""
     found = pattern("stage").match("\n".join(words))
     named = [found["object"] or "", *found["paths"].split("\n")] if found else []
@@ -798,7 +799,7 @@ _VALUED = frozenset("-C --filter -F --prefix --dir --cwd -p -w --workspace -g --
 _QUIET = frozenset(["", *"cd echo printf true pwd sleep mkdir export source . set sort uniq fi done".split()])
 
 
-def _program(words: Sequence[str]) -> Tuple[str, List[str]]:
+def _program(words: Sequence[str]) -> tuple[str, list[str]]:
     """(program with its verb where that says what it does, the words after it) of a stage."""
     plain = list(map(_unquoted, words)) or [""]
     name, *rest = list(dropwhile(pattern("not-program").match, plain)) or plain[-1:]
@@ -814,7 +815,7 @@ def _program(words: Sequence[str]) -> Tuple[str, List[str]]:
     return (f"{name} {rest[0]}", rest[1:]) if verb else (name, rest)
 
 
-def programs(command: str) -> List[str]:
+def programs(command: str) -> list[str]:
     """The programs of a command's pipelines, the first stage of each, with the verb: ["git diff"], ["npm test"].
 
     `cd`, `echo` and their like are left out when something else runs. `bash -c '…'` counts as what it runs.
@@ -836,7 +837,7 @@ def bounded(tool: str, args: Mapping[str, Any]) -> bool:
     return 0 < total <= _BOUND
 
 
-def named_files(tool: str, args: Mapping[str, Any]) -> List[str]:
+def named_files(tool: str, args: Mapping[str, Any]) -> list[str]:
     """The single files that a call names by its path, or a command in its words; folders and globs are none.
 
     A word counts when its last part has an extension. A search's pattern and the values of options do not count.
@@ -878,7 +879,7 @@ class _Found(NamedTuple):
     level: int
 
 
-def _clean(lines: Sequence[str], scan: str) -> List[str]:
+def _clean(lines: Sequence[str], scan: str) -> list[str]:
     """The lines without comments and with `"` for a string; _INSIDE for the inside of a string over lines."""
     def _blank(found: "re.Match[str]") -> str:
         sign = found.group()
@@ -890,7 +891,7 @@ def _clean(lines: Sequence[str], scan: str) -> List[str]:
     return [_INSIDE if row.strip(" \t\r") == _INSIDE else row.replace(_INSIDE, "") for row in rows]
 
 
-def _levels(clean: Sequence[str], language: str) -> List[int]:
+def _levels(clean: Sequence[str], language: str) -> list[int]:
     """The level of each line, and the lowest after the last; a block ends before the line that falls to its own level.
 
     Braces: how many brackets are open (braces only where others need not balance). Else twice the indentation, one
@@ -916,7 +917,7 @@ def _levels(clean: Sequence[str], language: str) -> List[int]:
     return out[::-1]
 
 
-def _body(clean: Sequence[str], line: int, family: str) -> Tuple[int, bool]:
+def _body(clean: Sequence[str], line: int, family: str) -> tuple[int, bool]:
     """(first line after the signature that starts at `line`, whether a body follows)."""
     level = 0
     clause = False
@@ -929,11 +930,11 @@ def _body(clean: Sequence[str], line: int, family: str) -> Tuple[int, bool]:
     return line + 1, False
 
 
-_Declared = Optional[Tuple[str, str, int]]  # (name, kind, first line after the signature)
+_Declared = tuple[str, str, int]  # (name, kind, first line after the signature)
 
 
 def _declared_at(lines: Sequence[str], clean: Sequence[str], levels: Sequence[int], at: int, language: str,
-                 inside: str) -> _Declared:
+                 inside: str) -> _Declared | None:
     """What line `at` declares; `inside`: the kind of the block around it ("class" for none)."""
     family = _FAMILY.get(language, "brace")
     text = clean[at].strip()
@@ -960,7 +961,7 @@ def _declared_at(lines: Sequence[str], clean: Sequence[str], levels: Sequence[in
     return ("const" if name == "(" else name), "function" if called else "constant", body if called else at + 1
 
 
-def _method_at(clean: Sequence[str], levels: Sequence[int], at: int, language: str, inside: str) -> _Declared:
+def _method_at(clean: Sequence[str], levels: Sequence[int], at: int, language: str, inside: str) -> _Declared | None:
     """What line `at` declares as `name(…) {`, or as a prototype with its types."""
     script = language in ("js", "bash")
     text = clean[at].strip()
@@ -976,7 +977,7 @@ def _method_at(clean: Sequence[str], levels: Sequence[int], at: int, language: s
 
 
 @_once
-def _declarations(doc: Doc) -> List[_Found]:
+def _declarations(doc: Doc) -> list[_Found]:
     """The declarations of a text, in order, nested or disjoint: a block ends at the line that falls to its level."""
     lines, language = doc.bare, _language(doc)
     if not language:
@@ -985,8 +986,8 @@ def _declarations(doc: Doc) -> List[_Found]:
     clean = _clean(lines[:total], _SCAN.get(language, "scan-hash"))
     levels = _levels(clean, language)
     annotations = ("@",) if language in _FAMILY else ("@", "[", "#[", "template")
-    found: List[_Found] = []
-    opened: List[_Found] = []
+    found: list[_Found] = []
+    opened: list[_Found] = []
     lead, base = -1, 0  # the first line of the comments and annotations before a declaration, and their level
     for at, text in enumerate(clean):
         bare = text.strip()
@@ -1035,7 +1036,7 @@ def _language(doc: Doc) -> str:
     return "js" if sum(row.endswith(("{", "}", ";")) for row in rows) > 0.3 * len(rows) else ""
 
 
-def signatures(doc: Doc) -> List[int]:
+def signatures(doc: Doc) -> list[int]:
     """The 0-based lines that an outline of code shows, ascending.
 
     Every declaration at any depth with its signature (at most 6 lines), its decorators and the first line of the
@@ -1043,7 +1044,7 @@ def signatures(doc: Doc) -> List[int]:
     variables.
     Empty for what is not code.
     """
-    keep: Set[int] = set()
+    keep: set[int] = set()
     for block, line, body, _ in _declarations(doc):
         keep.add(block.start)  # what a function is for; and edits begin there
         keep.update(at for at in range(block.start, line) if doc.bare[at].lstrip()[:1] in ("@", "["))
@@ -1052,14 +1053,14 @@ def signatures(doc: Doc) -> List[int]:
 
 
 @_once
-def blocks(doc: Doc) -> List[Block]:
+def blocks(doc: Doc) -> list[Block]:
     """The named line ranges of an output that can be put back whole, in order, nested or disjoint, never crossing.
 
     Code: functions, classes, constants of 4 and more lines at every depth, with the comments and decorators that lead
     them, under their qualified names; `header` for the lines with imports before them; what stands between at depth 0
     under its first line. Everything else: see _SECTIONS_OF. An output of one line has none: there is nothing to cut.
     """
-    found: List[Block] = []
+    found: list[Block] = []
     skipped = 0  # the end of a short constant or key: an outline shows it whole, and what is inside it
     for block, line, _, _ in _declarations(doc):
         least = {"constant": _CONSTANT, "key": _CONSTANT if block.depth else 2}.get(block.kind, 1)
@@ -1072,9 +1073,9 @@ def blocks(doc: Doc) -> List[Block]:
     return found if found and found[0].kind == "key" else _with_gaps(doc, found) if found else _section_blocks(doc)
 
 
-def _with_gaps(doc: Doc, found: Sequence[Block]) -> List[Block]:
+def _with_gaps(doc: Doc, found: Sequence[Block]) -> list[Block]:
     """The blocks with what stands between them at depth 0: `header` where it imports, else named by its first line."""
-    out: List[Block] = []
+    out: list[Block] = []
     at = header_lines(doc.lines)
     for block in (*found, Block("", len(doc.lines), len(doc.lines))):
         rows = [line for line in range(at, block.start) if doc.bare[line].strip()] if not block.depth else []
@@ -1093,13 +1094,13 @@ _NAME = 120  # characters of a section's name, as the reference
 _SECTION = 3  # lines; a shorter section joins the one before it, as the reference
 _CHUNK = 50  # lines of a chunk where nothing marks a section, as the reference
 _UNDERLINES = "=-~^\"'*+#`"  # the signs below headings of Setext and reST, in the order of their levels
-_Start = Tuple[int, int, str]  # (line, level, name)
+_Start = tuple[int, int, str]  # (line, level, name)
 
 
-def _sections(starts: Iterable[_Start], total: int, kinds: Sequence[str]) -> List[Block]:
+def _sections(starts: Iterable[_Start], total: int, kinds: Sequence[str]) -> list[Block]:
     """Blocks that begin at these lines and end where the next one of their level or a smaller one begins."""
-    out: List[Block] = []
-    opened: List[Tuple[int, int]] = []  # (place in out, level)
+    out: list[Block] = []
+    opened: list[tuple[int, int]] = []  # (place in out, level)
     for line, level, name in (*starts, (total, -1, "")):
         while opened and opened[-1][1] >= level:
             place, _ = opened.pop()
@@ -1114,7 +1115,7 @@ def _meaning(lines: Sequence[str]) -> str:
     return next((line for line in lines[:_CHUNK] if not pattern("bar-only").match(line[:_WIDTH])), "")
 
 
-def _with_next(lines: Sequence[str]) -> Iterator[Tuple[int, str, str]]:
+def _with_next(lines: Sequence[str]) -> Iterator[tuple[int, str, str]]:
     """(number, line, the line below) of each line."""
     return zip(count(), lines, chain(islice(lines, 1, None), [""]))
 
@@ -1177,14 +1178,14 @@ def _paragraphs(lines: Sequence[str]) -> Iterator[_Start]:
     return ((at, 0, _meaning(lines[at:at + _SECTION]) or lines[at]) for at in starts)
 
 
-_SECTIONS_OF: Dict[str, Callable[[Sequence[str]], Iterator[_Start]]] = {
+_SECTIONS_OF: dict[str, Callable[[Sequence[str]], Iterator[_Start]]] = {
     "docs": _headings, "report": _headings, "web": _headings, "diff": _patches, "git-log": _commits,
     "config": _named_by("table-head", again=True), "search": _named_by("match-row", "path-only"),
     "tree": _named_by("entry"), "filelist": _named_by("entry"),
 }
 
 
-def _section_blocks(doc: Doc) -> List[Block]:
+def _section_blocks(doc: Doc) -> list[Block]:
     """The sections of a text that is not code, by its shape, else by marker lines and paragraphs."""
     for starts_of in (_SECTIONS_OF.get(doc.shape, _paragraphs), _paragraphs):
         starts = list(starts_of(doc.bare))
@@ -1212,20 +1213,20 @@ _NAMED = 2.0  # an identifier, version or code finds its line more surely than a
 _HITS_MOST = 20_000  # lines; a term in more of them tells no line from another, and looking takes time and memory
 
 
-def names(text: str) -> Set[str]:
+def names(text: str) -> set[str]:
     """The identifiers of a text: 5 word characters or more that show by case, `_` or a digit that they are names."""
     sign = pattern("name-sign").search
     return {word for word in set(pattern("name").findall(text)) if sign(word)}
 
 
-def terms(task: str = "", latest: str = "", said: str = "", args: Any = None) -> Dict[str, float]:
+def terms(task: str = "", latest: str = "", said: str = "", args: Any = None) -> dict[str, float]:
     """The case's words, lower-case, each with a weight of 0.5 … 8; the most telling 80, the best first.
 
     Sources: the first request, the latest message, what the assistant said before the call, and the values (never the
     keys) of the arguments (a mapping, or a text). Identifiers, versions and codes count twice; the parts of an
     identifier count as words.
     """
-    found: Dict[str, float] = {}
+    found: dict[str, float] = {}
     # what was just said and asked for is nearer to this call than the first request
     for text, nearness in (("\n".join(strings(args)), 1.5), (said, 1.5), (latest, 1.0), (task, 1.0)):
         for term, weight in _words(text[:_TERM_TEXT]):
@@ -1242,7 +1243,7 @@ def strings(value: Any) -> Iterator[str]:
             yield from strings(item)
 
 
-def _words(text: str) -> Iterator[Tuple[str, float]]:
+def _words(text: str) -> Iterator[tuple[str, float]]:
     """(term, weight) for each quotation, code and word of a text, in their order."""
     for groups in pattern("literal").findall(text):
         yield "".join(groups).strip().lower(), _NAMED
@@ -1263,7 +1264,7 @@ def _stem(word: str) -> str:
 
 
 @_once
-def _lowered(doc: Doc) -> Tuple[str, "array[int]"]:
+def _lowered(doc: Doc) -> tuple[str, "array[int]"]:
     """The text in lower case, as long as the text, and where its lines start (with one start after the end)."""
     text = doc.text.replace("İ", "i")  # the one letter that lower() makes two of
     # in parts, for lower() works with 12 bytes a character where one of them is not ASCII
@@ -1271,11 +1272,11 @@ def _lowered(doc: Doc) -> Tuple[str, "array[int]"]:
     return low, array("q", accumulate((len(line) + 1 for line in doc.lines), initial=0))
 
 
-def _lines_with(doc: Doc, literal: str, most: int = _HITS_MOST, rule: str = "") -> List[int]:
+def _lines_with(doc: Doc, literal: str, most: int = _HITS_MOST, rule: str = "") -> list[int]:
     """The lines that hold a lower-case literal, ascending, up to `most`. rule: what must match where it stands."""
     low, starts = _lowered(doc)
     match = pattern(rule).match if rule else None
-    found: List[int] = []
+    found: list[int] = []
     at = low.find(literal)
     for _ in range(2 * len(doc.lines)):  # places looked at: where there are more, the literal stands inside words
         if at < 0 or len(found) >= most:
@@ -1288,14 +1289,14 @@ def _lines_with(doc: Doc, literal: str, most: int = _HITS_MOST, rule: str = "") 
 
 
 @_once
-def _scores(doc: Doc, terms: Mapping[str, float]) -> Mapping[int, float]:
+def _scores(doc: Doc, terms: _Terms) -> Mapping[int, float]:
     """For each line with case terms the sum of weight × log(lines / lines with the term) over them.
 
     A line that declares something counts more.
     """
     total = len(doc.lines)
     common = max(20, min(total * 2 // 3, _HITS_MOST))  # a term in more lines tells none of them from another
-    scores: DefaultDict[int, float] = defaultdict(float)
+    scores: defaultdict[int, float] = defaultdict(float)
     for term, weight in terms.items():
         hits = _lines_with(doc, term, common, "word-start")
         for line in hits if len(hits) < common else ():
@@ -1319,7 +1320,7 @@ _FEW = 2  # equals that are shown: one may be an accident, a third says nothing 
 _MANY = 40  # errors, files, lines of one failure or diagnostic that are read one by one; more are only looked through
 
 
-def _view(doc: Doc, name: str, keep: Iterable[int], terms: Mapping[str, float] = {}) -> Optional[View]:
+def _view(doc: Doc, name: str, keep: Iterable[int], terms: _Terms = {}) -> View | None:
     """The view of these lines and the two ends; None when that is nearly all."""
     total = len(doc.lines)
     lines = sorted({line for line in (*keep, *ends(doc)) if 0 <= line < total})
@@ -1328,18 +1329,18 @@ def _view(doc: Doc, name: str, keep: Iterable[int], terms: Mapping[str, float] =
 
 
 @_once
-def _plain(doc: Doc) -> List[str]:
+def _plain(doc: Doc) -> list[str]:
     """The lines as rules look at them: without colours, and no further than _FAR."""
     clean = pattern("ansi").sub
     return [clean("", line[:_FAR]) if "\x1b" in line else line[:_FAR] for line in doc.lines]
 
 
-def _edges(doc: Doc, head: int, tail: int) -> Set[int]:
+def _edges(doc: Doc, head: int, tail: int) -> set[int]:
     """So many lines from either end (of a short text possibly beyond the ends)."""
     return {*range(head), *range(len(doc.lines) - tail, len(doc.lines))}
 
 
-def _around(lines: Iterable[int], before: int, after: int) -> Set[int]:
+def _around(lines: Iterable[int], before: int, after: int) -> set[int]:
     """These lines with their neighbours (possibly beyond the ends)."""
     return {near for line in lines for near in range(line - before, line + after + 1)}
 
@@ -1349,7 +1350,7 @@ def _size(doc: Doc, start: int, end: int) -> int:
     return sum(min(len(text), LONG_LINE) + 1 for text in doc.lines[start:end])
 
 
-def _best(doc: Doc, scores: Mapping[int, float], share: float, most: float = 0) -> Set[int]:
+def _best(doc: Doc, scores: Mapping[int, float], share: float, most: float = 0) -> set[int]:
     """The best-scored lines that together hold `share` of the text; units of up to `most` lines are taken whole.
 
     A unit counts by the sum of its lines' scores over the square root of its length, so that neither the longest nor
@@ -1360,7 +1361,7 @@ def _best(doc: Doc, scores: Mapping[int, float], share: float, most: float = 0) 
     alone = set(scores).difference(*wholes)
     ranked = [(-round(sum([scores.get(line, 0.0) for line in lines]) / len(lines) ** 0.5, 6), lines[0], lines[-1] + 1)
               for lines in (*wholes, *(range(line, line + 1) for line in alone))]
-    chosen: Set[int] = set()
+    chosen: set[int] = set()
     for score, start, end in sorted(ranked):
         size = _size(doc, start, end)
         if score < 0 and size <= left:
@@ -1369,7 +1370,7 @@ def _best(doc: Doc, scores: Mapping[int, float], share: float, most: float = 0) 
     return chosen
 
 
-def _part(doc: Doc, share: float, backwards: bool = False) -> Set[int]:
+def _part(doc: Doc, share: float, backwards: bool = False) -> set[int]:
     """The first (or last) lines that hold `share` of the characters."""
     lines = range(len(doc.lines))[::-1 if backwards else 1]
     sizes = accumulate(_size(doc, line, line + 1) for line in lines)
@@ -1377,16 +1378,16 @@ def _part(doc: Doc, share: float, backwards: bool = False) -> Set[int]:
 
 
 @_once
-def _signal_lines(doc: Doc) -> Set[int]:
+def _signal_lines(doc: Doc) -> set[int]:
     """The lines that tell of trouble; rows of passing tests never do."""
     told = {line for word in _SIGNAL_WORDS for line in _lines_with(doc, word, rule="signal")}
     passing, lines = pattern("passing-row").search, _plain(doc)
     return {line for line in told if not passing(lines[line])}
 
 
-def _firsts(doc: Doc, count: int) -> Set[int]:
+def _firsts(doc: Doc, count: int) -> set[int]:
     """The first `count` lines of each block (of a list: of each name) that say something: neither blank nor a bar."""
-    found: Set[int] = set()
+    found: set[int] = set()
     found_in = blocks(doc) if count else []
     for block in {block.name: block for block in found_in[::-1]}.values() if doc.shape in _LISTS else found_in:
         lines = range(block.start, min(block.start + _NEAR, block.end))
@@ -1394,31 +1395,31 @@ def _firsts(doc: Doc, count: int) -> Set[int]:
     return found
 
 
-def outline(doc: Doc, terms: Mapping[str, float] = {}) -> Optional[View]:
+def outline(doc: Doc, terms: _Terms = {}) -> View | None:
     """Code: the signature lines. Prose: each heading (also underlined ones) with the first line of its text."""
     rows = list(signatures(doc) if doc.kind == "code" else _firsts(doc, 2))
     return _view(doc, "outline", rows, terms) if len(rows) >= 2 else None
 
 
-def focus(doc: Doc, terms: Mapping[str, float]) -> Optional[View]:
+def focus(doc: Doc, terms: _Terms) -> View | None:
     """The lines with the most telling case terms, each with three lines around."""
     hits = _best(doc, _scores(doc, terms), _SHARES["search"][3])
     return _view(doc, "focus", _around(hits, 3, 3), terms) if hits else None
 
 
-def signals(doc: Doc, terms: Mapping[str, float] = {}) -> Optional[View]:
+def signals(doc: Doc, terms: _Terms = {}) -> View | None:
     """Every line that tells of trouble and the last eight, each with its neighbours."""
     return _view(doc, "signals", _around(_signal_lines(doc) | _edges(doc, 0, 8), 1, 1), terms)
 
 
-def tree(doc: Doc, terms: Mapping[str, float] = {}) -> Optional[View]:
+def tree(doc: Doc, terms: _Terms = {}) -> View | None:
     """The first eight entries of each directory, and entries that case terms name; for two directories or more."""
     if doc.shape not in _LISTS[:2] or len(blocks(doc)) < 2:
         return None
     return _view(doc, "tree", _firsts(doc, 8) | _by_shares(doc, terms), terms)
 
 
-def matches(doc: Doc, terms: Mapping[str, float] = {}) -> Optional[View]:
+def matches(doc: Doc, terms: _Terms = {}) -> View | None:
     """The first six rows of each file of a search, and every line that is no row; needs 10 rows, 60 % of the lines."""
     row = pattern("match-row").match
     others = {line: text.strip() for line, text in enumerate(_plain(doc)) if not row(text)}
@@ -1428,7 +1429,7 @@ def matches(doc: Doc, terms: Mapping[str, float] = {}) -> Optional[View]:
     return _view(doc, "matches", keep, terms)
 
 
-def log(doc: Doc, terms: Mapping[str, float] = {}) -> Optional[View]:
+def log(doc: Doc, terms: _Terms = {}) -> View | None:
     """The first two and the last line of each template, so also every rare line and rare signal, and the end.
 
     A template is the line with numbers, paths, URLs and quotations taken out. Not offered when that is more than 60 %
@@ -1439,7 +1440,7 @@ def log(doc: Doc, terms: Mapping[str, float] = {}) -> Optional[View]:
 
 
 @_once
-def _templates(doc: Doc) -> List[List[int]]:
+def _templates(doc: Doc) -> list[list[int]]:
     """The lines grouped by their template (see `log`), blank ones left out."""
     thin = pattern("varying").sub
     # any digit is as good as another there: with one digit for all, most lines of a log are the same few texts (in
@@ -1447,24 +1448,24 @@ def _templates(doc: Doc) -> List[List[int]]:
     raw = "\n".join([line[:300] for line in doc.lines]).encode("utf-8", "surrogatepass")
     texts = raw.translate(bytes.maketrans(b"123456789", b"0" * 9)).decode("utf-8", "surrogatepass").split("\n")
     template = {text: thin("#", text.strip()) for text in set(texts)}
-    groups: DefaultDict[str, List[int]] = defaultdict(list)
+    groups: defaultdict[str, list[int]] = defaultdict(list)
     for line, text in enumerate(texts):
         groups[template[text]].append(line)
     groups.pop("", None)
     return list(groups.values())
 
 
-def sections(doc: Doc, terms: Mapping[str, float] = {}) -> Optional[View]:
+def sections(doc: Doc, terms: _Terms = {}) -> View | None:
     """The first line of each section; for two sections or more."""
     return _view(doc, "sections", _firsts(doc, 1), terms) if len(blocks(doc)) >= 2 else None
 
 
-def sample(doc: Doc, terms: Mapping[str, float] = {}) -> Optional[View]:
+def sample(doc: Doc, terms: _Terms = {}) -> View | None:
     """The first 12 and the last 2 lines (the seeds' parameters, as this group)."""
     return _view(doc, "sample", _edges(doc, 12, 2), terms)
 
 
-def head_tail(doc: Doc, terms: Mapping[str, float] = {}) -> Optional[View]:
+def head_tail(doc: Doc, terms: _Terms = {}) -> View | None:
     """The first 40 and the last 20 lines."""
     return _view(doc, "head_tail", _edges(doc, 40, 20), terms)
 
@@ -1478,7 +1479,7 @@ _FAILURE_WORDS = ("(fail)", "___ ", "fail: ", "error: ", " stdout ----", " panic
 _BEFORE_MARK, _FEW_FAILURES, _BEFORE_MARK_FEW = 6, 5, 24
 
 
-def testlog(doc: Doc, terms: Mapping[str, float] = {}) -> Optional[View]:
+def testlog(doc: Doc, terms: _Terms = {}) -> View | None:
     """Failing tests with their assertion and own frames with source, suite-level failures, final counts.
 
     Library frames are folded; a failure that says what an earlier one said keeps its first line and its `E` lines.
@@ -1488,22 +1489,22 @@ def testlog(doc: Doc, terms: Mapping[str, float] = {}) -> Optional[View]:
     failed = _failures(lines, [line for line in near if begins(lines[line])])
     keep = {line for line in near if lost(lines[line])}
     before = _BEFORE_MARK if len(failed) > _FEW_FAILURES else _BEFORE_MARK_FEW
-    told: Set[str] = set()
+    told: set[str] = set()
     for start, end in failed:
         keep |= _failure(lines, start, end, told, before)
     return _view(doc, "testlog", keep | _summary_lines(doc) | _edges(doc, 3, 5), terms) if keep else None
 
 
-def _summary_lines(doc: Doc) -> Set[int]:
+def _summary_lines(doc: Doc) -> set[int]:
     """The lines that speak of a whole test run or name what failed in it."""
     summary = pattern("test-summary").match
     return {line for line, text in enumerate(_plain(doc)) if summary(text)}
 
 
-def _failures(lines: Sequence[str], starts: Sequence[int]) -> List[Tuple[int, int]]:
+def _failures(lines: Sequence[str], starts: Sequence[int]) -> list[tuple[int, int]]:
     """The failures that these lines open as ranges [start, end): to a line of `failure-end` or the next failure."""
     ended = pattern("failure-end").match
-    found: List[Tuple[int, int]] = []
+    found: list[tuple[int, int]] = []
     for start, stop in zip(starts, [*starts[1:], len(lines)]):
         end = next((line for line in range(start + 1, stop) if ended(lines[line])), stop)
         if lines[start].lstrip().startswith(("--- FAIL:", "(fail)")):  # go and bun print the verdict after the words
@@ -1514,7 +1515,7 @@ def _failures(lines: Sequence[str], starts: Sequence[int]) -> List[Tuple[int, in
     return found
 
 
-def _failure(lines: Sequence[str], start: int, end: int, told: Set[str], before: int) -> Set[int]:
+def _failure(lines: Sequence[str], start: int, end: int, told: set[str], before: int) -> set[int]:
     """The lines of one failure [start, end) that are worth reading; `told` holds what earlier ones said.
 
     before: lines of source kept above a marked line.
@@ -1531,12 +1532,12 @@ def _failure(lines: Sequence[str], start: int, end: int, told: Set[str], before:
     return {start, *fresh}
 
 
-def _library_lines(lines: Sequence[str], start: int, end: int) -> Set[int]:
+def _library_lines(lines: Sequence[str], start: int, end: int) -> set[int]:
     """The lines of frames in libraries: a frame line with the deeper lines below it, or, where pytest prints the place
     below the source, all lines back to the frame before; `E` lines never."""
     frame, library = pattern("frame").match, pattern("library").search
     frames = [line for line in range(start + 1, end) if frame(lines[line])]
-    folded: Set[int] = set()
+    folded: set[int] = set()
     for before, line, after in zip([start, *frames], frames, [*frames[1:], end]):
         text = lines[line]
         indent = len(text) - len(text.lstrip())
@@ -1568,7 +1569,7 @@ _FEW_VALUES = 12  # different values of a JSON key that make it a kind, not a co
 _NEAR = 12  # lines below a heading in which its text begins, and below a commit's hash its subject
 
 
-def base(doc: Doc, terms: Mapping[str, float]) -> Optional[View]:
+def base(doc: Doc, terms: _Terms) -> View | None:
     """The view that suits the shape best by measurement; None when the text is better sent whole.
 
     Code has none (its outline and blocks are the lens's); docs and config are shown by their outline, else sections.
@@ -1580,82 +1581,70 @@ def base(doc: Doc, terms: Mapping[str, float]) -> Optional[View]:
     return _view(doc, "base", _BASES.get(doc.shape, _by_shares)(doc, terms), terms)
 
 
-def _by_shares(doc: Doc, terms: Mapping[str, float]) -> Set[int]:
+def _by_shares(doc: Doc, terms: _Terms) -> set[int]:
     """The lines of each block, the first, the last and those with case terms, as _SHARES gives them to the shape."""
     firsts, head, tail, told = _SHARES.get(doc.shape, _SHARES["other"])
     named = _best(doc, _scores(doc, terms), told, _AS_ONE.get(doc.shape, 0))
     return _firsts(doc, firsts) | _part(doc, head) | _part(doc, tail, backwards=True) | named
 
 
-def _base_test(doc: Doc, terms: Mapping[str, float]) -> Set[int]:
+def _base_test(doc: Doc, terms: _Terms) -> set[int]:
     """Failures as `testlog`; of a run that passed its ends and summary lines."""
     failed = testlog(doc, terms)
     return set(failed.keep) if failed else _summary_lines(doc) | _by_shares(doc, terms) | _rare_signals(doc, 0.02)
 
 
-def _base_build(doc: Doc, terms: Mapping[str, float]) -> Set[int]:
+def _base_build(doc: Doc, terms: _Terms) -> set[int]:
     """Each diagnostic as a block: all errors up to 40, else two per code; each file once; term rows; the end.
 
     What is said a third time word for word shows its place only, without the source below.
     """
-    found = _diagnostics(doc)
+    found, lines, place, library = _diagnostics(doc), _plain(doc), pattern("diagnostic"), pattern("library").search
     keep = _edges(doc, 2, 20)  # the last lines of an install or build say how it ended
-    few = sum(item.error for item in found) <= _MANY
+    few = sum(item.kind == "error" for item in found) <= _MANY
     seen: "Counter[str]" = Counter()
     paths = {""}
-    library = pattern("library").search
     for item in found:
-        seen.update({item.code, item.message})
-        error, foreign = few and item.error, not item.error and library(item.path)
-        if seen[item.message] <= _FEW and (error or seen[item.code] <= _FEW and not foreign):
-            keep.update(range(item.start, min(item.end, item.start + _MANY)))
-        elif error or item.path not in paths and len(paths) < _MANY and not foreign:
-            keep.update((item.start, item.place))
-        paths.add(item.path)
+        rows = range(item.start, min(item.end, item.start + _MANY))
+        where = next((line for line in rows if place.match(lines[line])), item.start)
+        at = place.match(lines[where])
+        path, message = at["path"] if at else "", place.sub("", lines[item.start])
+        seen.update({item.name, message})
+        error, foreign = few and item.kind == "error", item.kind != "error" and library(path)
+        if seen[message] <= _FEW and (error or seen[item.name] <= _FEW and not foreign):
+            keep.update(rows)
+        elif error or path not in paths and len(paths) < _MANY and not foreign:
+            keep.update((item.start, where))
+        paths.add(path)
     scores = _scores(doc, terms)  # one of a rare code tells more than one of hundreds
-    rare = {item.start: scores.get(item.start, 0.0) * log2(1 + len(found) / seen[item.code]) for item in found}
+    rare = {item.start: scores.get(item.start, 0.0) * log2(1 + len(found) / seen[item.name]) for item in found}
     inside = {line for item in found for line in range(item.start, item.end)}
     return keep | _best(doc, rare, _SHARES["build"][3]) | _outstanding(doc) - inside
 
 
-class _Diagnostic(NamedTuple):
-    """Lines [start, end), with `path` in line `place`; `code` is the tool's, else the message without particulars."""
-
-    start: int
-    end: int
-    place: int
-    error: bool
-    code: str
-    message: str
-    path: str
-
-
-def _diagnostics(doc: Doc) -> List[_Diagnostic]:
+def _diagnostics(doc: Doc) -> list[Block]:
     """The diagnostics of a build, ascending: one begins where a place or a severity word stands and takes the lines
-    below that are deeper or quote source; its path may stand in a `-->` line there."""
+    below that are deeper or quote source. Its name is the tool's code, else the message without particulars."""
     place, severe = pattern("diagnostic").match, pattern("severity").search
     quote, coded, thin = pattern("source-quote").match, pattern("message-code").search, pattern("varying").sub
     near = _signal_lines(doc).union(_lines_with(doc, "note"))
-    found: List[_Diagnostic] = []
+    found: list[Block] = []
     indent = -1  # of the diagnostic that is open; -1: none
     for line, text in enumerate(_plain(doc)[:_BUILD_LINES]):
-        at = place(text)
-        path = at["path"] if at else ""
-        depth = len(text) - len(text.lstrip())
+        at, depth = place(text), len(text) - len(text.lstrip())
         if indent >= 0 and text.strip() and (quote(text) or depth > indent and not at):
-            last = found[-1]._replace(end=line + 1)
-            found[-1] = last._replace(place=line, path=path) if path and not last.path else last
+            found[-1] = found[-1]._replace(end=line + 1)
             continue
         said = severe(text) if line in near else None
         indent = depth if at or said else -1
         if indent >= 0:
-            code, message = coded(text), text[at.end() if at else 0:]
+            code = coded(text)
             name = code.group() if code else thin("#", text[:_WIDTH])[:80].strip()
-            found.append(_Diagnostic(line, line + 1, line, not said or said.lastgroup == "error", name, message, path))
+            found.append(Block(name, line, line + 1, 0, said.lastgroup or "" if said else "error"))
     return found
 
 
-def _base_search(doc: Doc, terms: Mapping[str, float]) -> Set[int]:
+def _base_search(doc: Doc, terms: _Terms) -> set[int]:
     """The rows that the case terms choose, and each term's best two: a frequent word must not crowd out the others."""
     scores, keep = _scores(doc, terms), _by_shares(doc, terms)
     for term in terms:
@@ -1664,7 +1653,7 @@ def _base_search(doc: Doc, terms: Mapping[str, float]) -> Set[int]:
     return keep
 
 
-def _base_diff(doc: Doc, terms: Mapping[str, float]) -> Set[int]:
+def _base_diff(doc: Doc, terms: _Terms) -> set[int]:
     """File and hunk headers, changed declarations, and hunks by case terms, whole."""
     declared = pattern("declaration").match
     changed = {line for line, text in enumerate(_plain(doc)) if text[:1] in ("+", "-") and declared(text)}
@@ -1675,10 +1664,10 @@ def _base_diff(doc: Doc, terms: Mapping[str, float]) -> Set[int]:
     return keep | chosen
 
 
-def _base_json(doc: Doc, terms: Mapping[str, float]) -> Set[int]:
+def _base_json(doc: Doc, terms: _Terms) -> set[int]:
     """The first record, each value of few-valued keys once, whole records of term hits."""
     pair = pattern("json-pair").match
-    values: DefaultDict[str, Dict[str, int]] = defaultdict(dict)  # key: value: its first line
+    values: defaultdict[str, dict[str, int]] = defaultdict(dict)  # key: value: its first line
     counts: "Counter[str]" = Counter()
     for line, text in enumerate(_plain(doc)):
         found = pair(text)
@@ -1690,18 +1679,18 @@ def _base_json(doc: Doc, terms: Mapping[str, float]) -> Set[int]:
     return {*first, *(line for rows in kinds for line in rows.values())} | _by_shares(doc, terms)
 
 
-def _base_git_log(doc: Doc, terms: Mapping[str, float]) -> Set[int]:
+def _base_git_log(doc: Doc, terms: _Terms) -> set[int]:
     """Hash and subject of each commit, and whole commits of term hits."""
     heads = [range(block.start, min(block.end, block.start + _NEAR)) for block in blocks(doc)]
     subjects = {next((line for line in head if doc.lines[line][:4] == "    "), head[0]) for head in heads}
     return subjects | _by_shares(doc, terms)
 
 
-def _base_table(doc: Doc, terms: Mapping[str, float]) -> Set[int]:
+def _base_table(doc: Doc, terms: _Terms) -> set[int]:
     """The header, the first eight and last four rows, the rows of each column's extremes, term rows."""
     number = pattern("number").match
     sign = max("\t;|,", key=doc.lines[0].count)
-    best: Dict[Tuple[int, int], Tuple[float, int]] = {}  # (column, direction): (value × direction, -row)
+    best: dict[tuple[int, int], tuple[float, int]] = {}  # (column, direction): (value × direction, -row)
     for line, text in enumerate(doc.lines):
         for column, cell in enumerate(text[:LONG_LINE].split(sign)):
             for way in (1, -1) if number(cell) else ():
@@ -1709,25 +1698,25 @@ def _base_table(doc: Doc, terms: Mapping[str, float]) -> Set[int]:
     return {-line for _, line in best.values()} | _edges(doc, 9, 5) | _by_shares(doc, terms)
 
 
-def _base_other(doc: Doc, terms: Mapping[str, float]) -> Set[int]:
+def _base_other(doc: Doc, terms: _Terms) -> set[int]:
     """Head, end, the lines that case terms choose, and the templates of a log, as in `log`, or else what stands out."""
     view = log(doc, terms) if doc.shape == "log" else None
     return _by_shares(doc, terms) | (set(view.keep) if view else _outstanding(doc))
 
 
-def _outstanding(doc: Doc) -> Set[int]:
+def _outstanding(doc: Doc) -> set[int]:
     """Rare signals, and what is said once or twice among many lines that are alike; few, or none."""
     rare = {line for group in _templates(doc) if len(group) <= _FEW for line in group}
     return _rare_signals(doc, 0.2) | (rare if len(rare) <= _RARE * len(doc.lines) else set())
 
 
-def _rare_signals(doc: Doc, share: float) -> Set[int]:
+def _rare_signals(doc: Doc, share: float) -> set[int]:
     """Two signal lines of each template, when these are at most `share` of the lines: more are a program's own talk."""
     told = {line for group in _templates(doc) for line in [line for line in group if line in _signal_lines(doc)][:_FEW]}
     return told if len(told) <= share * len(doc.lines) else set()
 
 
-_BASES: Dict[str, Callable[[Doc, Mapping[str, float]], Set[int]]] = {
+_BASES: dict[str, Callable[[Doc, _Terms], set[int]]] = {
     "test": _base_test, "build": _base_build, "search": _base_search, "diff": _base_diff, "json": _base_json,
     "git-log": _base_git_log, "table": _base_table, "log": _base_other, "other": _base_other,
 }
@@ -1748,8 +1737,7 @@ _COVER_MOST = 0.35  # of the text: a full cover of a text costs 12-28 %, one of 
 _LONG_COST = 600  # characters that a long line costs in pieces, before the pieces of the names
 
 
-def cover(doc: Doc, keep: Iterable[int], known: AbstractSet[str] = frozenset(),
-          terms: Mapping[str, float] = {}) -> List[int]:
+def cover(doc: Doc, keep: Iterable[int], known: AbstractSet[str] = frozenset(), terms: _Terms = {}) -> list[int]:
     """`keep` with the dropped lines whose names are worth their characters, ascending.
 
     A line is worth P(its names are used) × _PRICE; names in kept lines or in `known` (the session's) are worth nothing.
@@ -1774,7 +1762,7 @@ def cover(doc: Doc, keep: Iterable[int], known: AbstractSet[str] = frozenset(),
 
 
 def _priced(doc: Doc, wanted: Mapping[int, Sequence[str]], chance: Mapping[str, float],
-            telling: AbstractSet[int]) -> Iterator[Tuple[float, int, float, int]]:
+            telling: AbstractSet[int]) -> Iterator[tuple[float, int, float, int]]:
     """Of each line with new names that could be worth it: minus its worth per character, its number, what a unit of P
     is worth per character there, its size."""
     structure = pattern("declaration").match
@@ -1789,12 +1777,11 @@ def _priced(doc: Doc, wanted: Mapping[int, Sequence[str]], chance: Mapping[str, 
             yield -round(gain * chances, 9), line, gain, size
 
 
-def _chances(doc: Doc, counts: Mapping[str, int], have: AbstractSet[str],
-             terms: Mapping[str, float]) -> Dict[str, float]:
+def _chances(doc: Doc, counts: Mapping[str, int], have: AbstractSet[str], terms: _Terms) -> dict[str, float]:
     """P(used) of each of these names, counted, that is not in `have`."""
     named, part = pattern("name-sign").search, pattern("name-part").findall
     rate = _USED.get(doc.shape, 0.012)  # that of all shapes together
-    found: Dict[str, float] = {}
+    found: dict[str, float] = {}
     for name, count in counts.items():
         if name not in have and named(name):
             shared = any([_stem(word.lower()) in terms for word in part(name) if len(word) > 3])
@@ -1806,8 +1793,7 @@ def _chances(doc: Doc, counts: Mapping[str, int], have: AbstractSet[str],
 _LINE_READ = 500_000  # characters at either end of a long line that are cut into pieces; what is between them goes
 
 
-def fit(doc: Doc, keep: Iterable[int], terms: Mapping[str, float] = {},
-        known: AbstractSet[str] = frozenset()) -> Dict[int, Tuple[Tuple[int, int], ...]]:
+def fit(doc: Doc, keep: Iterable[int], terms: _Terms = {}, known: AbstractSet[str] = frozenset()) -> dict[int, _Spans]:
     """The pieces of the kept lines of over LONG_LINE characters (see View.pieces); none where bytes must stay exact.
 
     Two pieces at either end, those with case terms, and those whose names are worth their characters.
@@ -1816,7 +1802,7 @@ def fit(doc: Doc, keep: Iterable[int], terms: Mapping[str, float] = {},
             if len(doc.lines[line]) > LONG_LINE and doc.kind in TIDIED}
 
 
-def _pieces(doc: Doc, text: str, terms: Mapping[str, float], known: AbstractSet[str]) -> Tuple[Tuple[int, int], ...]:
+def _pieces(doc: Doc, text: str, terms: _Terms, known: AbstractSet[str]) -> _Spans:
     """The pieces of one long line, chosen as the lines of a text are: each piece is a line of a Doc of its own."""
     cut, middle = pattern("piece").finditer, max(_LINE_READ, len(text) - _LINE_READ)
     spans = [found.span() for found in (*cut(text, 0, _LINE_READ), *cut(text, middle))]
@@ -1827,22 +1813,21 @@ def _pieces(doc: Doc, text: str, terms: Mapping[str, float], known: AbstractSet[
 
 
 # Which views a kind offers after its base view, in this order (reference: the seeds' table, with more for data).
-_OFFERED: Dict[str, Tuple[Callable[[Doc, Mapping[str, float]], Optional[View]], ...]] = {
+_OFFERED: dict[str, tuple[Callable[[Doc, _Terms], View | None], ...]] = {
     "code": (outline, focus, head_tail), "prose": (outline, focus, head_tail),
     "command": (testlog, matches, log, sections, signals, focus, head_tail),
     "listing": (matches, tree, signals, focus, head_tail), "data": (outline, sample, log, signals, focus, head_tail),
 }
 
 
-def candidates(doc: Doc, terms: Mapping[str, float], known: AbstractSet[str] = frozenset(),
-               most: int = 99) -> List[View]:
+def candidates(doc: Doc, terms: _Terms, known: AbstractSet[str] = frozenset(), most: int = 99) -> list[View]:
     """The views on offer: the shape's base view, then the kind's; each of at most 60 % of the full characters.
 
     One of each name. The name cover is not in them: the caller adds it to the chosen view (`cover`, then `fit`), and
     tells it which names the session has; a view itself depends on the output and the case alone, so `known` changes
     nothing here. most: how many are wanted, the first of them: who only takes the base view need not pay for others.
     """
-    found: Dict[str, View] = {}
+    found: dict[str, View] = {}
     for make in (base, *_OFFERED.get(doc.kind, ())):
         view = make(doc, terms) if len(found) < most else None
         if view and view.name not in found and len(render(doc, view).text) <= _ADMITTED * len(doc.text):
@@ -1879,9 +1864,9 @@ def _thinned(doc: Doc, line: int) -> str:
     return doc.lines[line][cut if before and number == before + 1 and number % 10 else 0:]
 
 
-def _in_pieces(text: str, pieces: Sequence[Tuple[int, int]]) -> str:
+def _in_pieces(text: str, pieces: Sequence[tuple[int, int]]) -> str:
     """One long line with the ranges of `pieces` and, between them, how many characters are missing."""
-    parts: List[str] = []
+    parts: list[str] = []
     at = 0
     for start, end in (*pieces, (len(text), len(text))):
         parts += [f"{MARK}{start - at} chars{MARK}"] * (start > at) + [text[start:end]]
@@ -1889,9 +1874,9 @@ def _in_pieces(text: str, pieces: Sequence[Tuple[int, int]]) -> str:
     return "".join(parts)
 
 
-def markers(doc: Doc, view: View, start: int, end: int) -> List[str]:
+def markers(doc: Doc, view: View, start: int, end: int) -> list[str]:
     """The marker lines for the gap [start, end): one for each run that the session knows, one for each other run."""
-    found: List[str] = []
+    found: list[str] = []
     for known in (*view.known, Known(end, end, "")):
         low, high = min(max(start, known.start), end), min(known.end, end)
         found += [f"{MARK} {doc.numbers.label(start, low)}"] if start < low else []
@@ -1911,8 +1896,8 @@ def render(doc: Doc, view: View, *, gutter: bool = False, thin: bool = True) -> 
     tidied = doc.kind in TIDIED and doc.shape not in FILE_TEXT and (len(view.keep) < total or bool(view.pieces))
     thinning = thin and bool(doc.numbers.prefix)
     width = len(str(doc.numbers.numbers[-1] or total)) if gutter and not doc.numbers.prefix else 0
-    out: List[str] = []
-    kept: List[int] = []
+    out: list[str] = []
+    kept: list[int] = []
     at = 0
     for line in view.keep:
         gap = markers(doc, view, at, line) if line > at else []
