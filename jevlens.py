@@ -1602,7 +1602,7 @@ def choose(case: Case, judge: Any, settings: Settings) -> tuple[views.View, str]
     # a judge may know before any view is made that the exact text is needed
     if early and decide(doc.kind, Choice("full", {}, early(case)), ("outline",), settings, 2)[1] == "needs-full":
         return full, "needs-full"
-    offered = {view.name: view for view in views.candidates(doc, case.terms, known, getattr(judge, "looks_at", 99))}
+    offered = {view.name: view for view in views.candidates(doc, case.terms, getattr(judge, "looks_at", 99))}
     if not offered:
         return full, "no-candidates"
     blocks = doc.units() if code or "sections" in offered else ()

@@ -22,7 +22,7 @@ import re
 from array import array
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import accumulate, chain, count, dropwhile, groupby, islice, takewhile
 from math import inf, log2
 from typing import AbstractSet, Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Sequence, TypeVar
@@ -1133,17 +1133,15 @@ def _headings(lines: Sequence[str]) -> Iterator[_Start]:
             yield at, _UNDERLINES.index(below[0]) + 1, line
 
 
-def _named_by(rule: str, other: str = "", again: bool = False) -> Callable[[Sequence[str]], Iterator[_Start]]:
+def _named_by(rule: str, other: str, again: bool, lines: Sequence[str]) -> Iterator[_Start]:
     """Sections that begin where a rule gives another name, or a name at all (`again`); `--` ends a name."""
-    def _starts(lines: Sequence[str]) -> Iterator[_Start]:
-        name = ""
-        match, match_other = pattern(rule).match, pattern(other or rule).match
-        for at, line in enumerate(lines):
-            found = match(line, 0, _WIDTH) or match_other(line, 0, _WIDTH)
-            if found and (again or found[1] != name):
-                yield at, 0, found[1]
-            name = found[1] if found else "" if line == "--" else name
-    return _starts
+    name = ""
+    match, match_other = pattern(rule).match, pattern(other).match
+    for at, line in enumerate(lines):
+        found = match(line, 0, _WIDTH) or match_other(line, 0, _WIDTH)
+        if found and (again or found[1] != name):
+            yield at, 0, found[1]
+        name = found[1] if found else "" if line == "--" else name
 
 
 def _patches(lines: Sequence[str]) -> Iterator[_Start]:
@@ -1178,11 +1176,11 @@ def _paragraphs(lines: Sequence[str]) -> Iterator[_Start]:
     return ((at, 0, _meaning(lines[at:at + _SECTION]) or lines[at]) for at in starts)
 
 
+_ENTRIES = partial(_named_by, "entry", "entry", False)
 _SECTIONS_OF: dict[str, Callable[[Sequence[str]], Iterator[_Start]]] = {
     "docs": _headings, "report": _headings, "web": _headings, "diff": _patches, "git-log": _commits,
-    "config": _named_by("table-head", again=True), "search": _named_by("match-row", "path-only"),
-    "tree": _named_by("entry"), "filelist": _named_by("entry"),
-}
+    "config": partial(_named_by, "table-head", "table-head", True), "tree": _ENTRIES, "filelist": _ENTRIES,
+    "search": partial(_named_by, "match-row", "path-only", False)}
 
 
 def _section_blocks(doc: Doc) -> list[Block]:
@@ -1551,16 +1549,15 @@ def _library_lines(lines: Sequence[str], start: int, end: int) -> set[int]:
 # ---------------------------------------------------------------- base views by shape, name cover, long lines
 
 # What a base view takes by shape: lines of each block that say something, then shares of the characters: first lines,
-# last lines, lines (or ranges) with case terms; the best of those measured on recorded sessions (levers 2.3). A
-# screen's end is its present; a report's end is used most.
+# last lines, lines with case terms; the best of those measured on recorded sessions (levers 2.3). A screen's end is its
+# present; a report's end is used most. Last: the lines up to which a unit with terms is taken whole, for hunks and
+# commits are read whole, and short records of JSON.
 _SHARES = {
-    "test": (0, 0.06, 0.04, 0.0), "build": (0, 0, 0, 0.08), "search": (0, 0, 0, 0.15), "diff": (0, 0, 0, 0.18),
-    "report": (2, 0, 0.25, 0.15), "web": (0, 0.15, 0, 0.15), "tree": (1, 0, 0, 0.15), "filelist": (1, 0, 0, 0.15),
-    "json": (0, 0, 0, 0.1), "terminal": (0, 0, 0.3, 0), "git-log": (1, 0, 0, 0.1), "table": (0, 0, 0, 0.05),
-    "other": (0, 0.06, 0.06, 0.2),
-}
-# Lines up to which a unit is chosen whole, by shape: hunks and commits are read whole, and short records of JSON.
-_AS_ONE = {"diff": inf, "git-log": inf, "json": UNIT_LINES}
+    "test": (0, 0.06, 0.04, 0, 0), "build": (0, 0, 0, 0.08, 0), "search": (0, 0, 0, 0.15, 0),
+    "diff": (0, 0, 0, 0.18, inf), "git-log": (1, 0, 0, 0.1, inf), "json": (0, 0, 0, 0.1, UNIT_LINES),
+    "report": (2, 0, 0.25, 0.15, 0), "web": (0, 0.15, 0, 0.15, 0), "tree": (1, 0, 0, 0.15, 0),
+    "filelist": (1, 0, 0, 0.15, 0), "terminal": (0, 0, 0.3, 0, 0), "table": (0, 0, 0, 0.05, 0),
+    "other": (0, 0.06, 0.06, 0.2, 0)}
 _LIST_WHOLE = 110  # lines: a path list this short stays whole, for any of its equals may be the one that is picked
 _SHARED_MOST = 400_000  # characters; the shares of a larger text are those of a text of this size: views stay small
 _RARE = 0.03  # share of the lines: more lines than these that are unlike all others are no exception
@@ -1583,8 +1580,8 @@ def base(doc: Doc, terms: _Terms) -> View | None:
 
 def _by_shares(doc: Doc, terms: _Terms) -> set[int]:
     """The lines of each block, the first, the last and those with case terms, as _SHARES gives them to the shape."""
-    firsts, head, tail, told = _SHARES.get(doc.shape, _SHARES["other"])
-    named = _best(doc, _scores(doc, terms), told, _AS_ONE.get(doc.shape, 0))
+    firsts, head, tail, told, whole = _SHARES.get(doc.shape, _SHARES["other"])
+    named = _best(doc, _scores(doc, terms), told, whole)
     return _firsts(doc, firsts) | _part(doc, head) | _part(doc, tail, backwards=True) | named
 
 
@@ -1716,10 +1713,8 @@ def _rare_signals(doc: Doc, share: float) -> set[int]:
     return told if len(told) <= share * len(doc.lines) else set()
 
 
-_BASES: dict[str, Callable[[Doc, _Terms], set[int]]] = {
-    "test": _base_test, "build": _base_build, "search": _base_search, "diff": _base_diff, "json": _base_json,
-    "git-log": _base_git_log, "table": _base_table, "log": _base_other, "other": _base_other,
-}
+_BASES = {"test": _base_test, "build": _base_build, "search": _base_search, "diff": _base_diff, "json": _base_json,
+          "git-log": _base_git_log, "table": _base_table, "log": _base_other, "other": _base_other}
 
 # P(a new name of an output is used in the next two messages), by shape (levers 2.2, per name, recorded sessions); of
 # tests and builds 0.46 and 0.23 of it, for their names are mostly not the reader's and nothing was lost by that; of
@@ -1813,19 +1808,18 @@ def _pieces(doc: Doc, text: str, terms: _Terms, known: AbstractSet[str]) -> _Spa
 
 
 # Which views a kind offers after its base view, in this order (reference: the seeds' table, with more for data).
-_OFFERED: dict[str, tuple[Callable[[Doc, _Terms], View | None], ...]] = {
+_OFFERED: dict[str, Sequence[Callable[[Doc, _Terms], View | None]]] = {
     "code": (outline, focus, head_tail), "prose": (outline, focus, head_tail),
     "command": (testlog, matches, log, sections, signals, focus, head_tail),
-    "listing": (matches, tree, signals, focus, head_tail), "data": (outline, sample, log, signals, focus, head_tail),
-}
+    "listing": (matches, tree, signals, focus, head_tail), "data": (outline, sample, log, signals, focus, head_tail)}
 
 
-def candidates(doc: Doc, terms: _Terms, known: AbstractSet[str] = frozenset(), most: int = 99) -> list[View]:
+def candidates(doc: Doc, terms: _Terms, most: int = 99) -> list[View]:
     """The views on offer: the shape's base view, then the kind's; each of at most 60 % of the full characters.
 
-    One of each name. The name cover is not in them: the caller adds it to the chosen view (`cover`, then `fit`), and
-    tells it which names the session has; a view itself depends on the output and the case alone, so `known` changes
-    nothing here. most: how many are wanted, the first of them: who only takes the base view need not pay for others.
+    One of each name. The name cover is not in them: the caller adds it to the chosen view (`cover`, then `fit`); a view
+    itself depends on the output and the case alone. most: how many are wanted, the first of them: who only takes the
+    base view need not pay for others.
     """
     found: dict[str, View] = {}
     for make in (base, *_OFFERED.get(doc.kind, ())):
