@@ -1243,7 +1243,7 @@ def _ask_all(requests: Sequence[Any], ask: Any, s: SimpleNamespace, clock: Calla
             started.append(at)
             try:
                 answer = ask(state, questions, max(deadline - clock(), 0.001))
-                answers[at] = answer if isinstance(answer, Mapping) else ValueError("no answer")
+                answers[at] = answer if isinstance(answer, Mapping) else ValueError("invalid response")
             except Exception as error:  # whatever the caller's function raises: that item stays
                 answers[at] = error
 

@@ -545,7 +545,8 @@ PROMPTS: Json = {
 # What is masked in a state before it is sent, by the beginnings that issuers give their tokens; a group `keep` stays.
 SECRETS: dict[str, str] = {
     "private key": r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----(?:(?!-----END)[\s\S]){0,20000}(?:-----END[A-Z -]{0,40})?",
-    "key body": r"(?m)(?<![^\s│\"'])[A-Za-z0-9+/]{64}$",  # a line of PEM whose beginning is elsewhere
+    # a line of PEM whose beginning is elsewhere, also its last
+    "key body": r"(?m)(?<![^\s│\"'])(?:[A-Za-z0-9+/]{64}$|[A-Za-z0-9+/=]{4,64}(?=\s{1,2}-----END [A-Z ]{0,30}PRIVATE))",
     "cloud key": r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b|\bAIza[\w-]{35}|\bya29\.[\w-]{20,200}",
     "API key": r"\b(?:sk|pk|rk|ts)[-_](?:[a-z]{2,10}[-_])?(?=[\w-]{0,40}\d)[\w-]{16,200}"
                r"|\b(?:gh[pousr]_|github_pat_|glpat-|xox[abprs]-|npm_|pypi-|hf_|SG\.)[\w.-]{16,250}",

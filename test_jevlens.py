@@ -4056,7 +4056,8 @@ def test_the_local_judge_steps_in_when_asked_to() -> None:
 MASKED: Dict[str, Tuple[Tuple[str, ...], Tuple[str, ...]]] = {
     "private key": (("-----BEGIN RSA PRIVATE KEY-----\nMIIEow\n-----END RSA PRIVATE KEY-----",
                      "-----BEGIN PRIVATE KEY-----\nMII"), ("-----BEGIN PUBLIC KEY-----\nMIIEow",)),
-    "key body": (("MIIE" + "aB3+" * 15,), ("a" * 63, "/usr/" + "a" * 64, "x" * 65)),
+    "key body": (("MIIE" + "aB3+" * 15, "aB3+luhJ==\n-----END RSA PRIVATE KEY-----"),
+                 ("a" * 63, "/usr/" + "a" * 64, "x" * 65, "aB3+luhJ==\n-----END CERTIFICATE-----")),
     "cloud key": (("AKIAIOSFODNN7EXAMPLE", "AIza" + "Sy0-" * 8 + "abc"), ("AKIAIOSFODNN7", "AIza in a text")),
     "API key": (("sk-ant-api03-abcdefghijklmnop", "sk_live_4eC39HqLyjWDarjtT1zdp7dc", "ghp_" + "a1" * 18,
                  "xoxb-123456789012-abc"),
@@ -6067,6 +6068,7 @@ NO_SALIENCE: dict[str, tuple[Any, str]] = {
     "a reason we know": (raising(ValueError("no credentials")), "no credentials"),
     "no answer in time": (late, "timeout"),
     "an invalid answer": (lambda *_: {"c0": 2}, "invalid response"),
+    "an answer of another form": (lambda *_: [0.5, 0.5], "invalid response"),
     "no classifier": (None, "classifier unavailable"),
 }
 
