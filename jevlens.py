@@ -652,7 +652,7 @@ class JevJudge:
         questions = [dict(itertools.islice(about.items(), at, at + size)) for at in starts]
         questions[0].update(asked)
         # one wait for both steps, from the first request on
-        end = doc.once("asked until", lambda: self.clock() + self.settings.wait_ms / 1000)
+        end = doc.memo.setdefault("asked until", self.clock() + self.settings.wait_ms / 1000)
         from concurrent.futures import ThreadPoolExecutor
         with ThreadPoolExecutor(6) as pool:  # the vendor's examples ask 6 to 8 at once
             found = collections.ChainMap(*pool.map(self._ask, itertools.repeat(end), states, questions))

@@ -438,7 +438,7 @@ class Doc:
         prefix = self.numbers.prefix
         self.bare = [line[cut:] for line, (cut, _) in zip(self.lines, prefix)] if prefix else self.lines
         self.kind, self.shape = classify(self.bare, tool, args, self.shown)
-        self.memo: dict[Any, Any] = {}  # what `_once` keeps
+        self.memo: dict[Any, Any] = {}  # what is worked out or settled once for this output, by who keeps it
 
     def units(self) -> list[Block]:
         """The blocks as a partition of the lines: nested blocks are split where the outer one is long.
