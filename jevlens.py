@@ -2126,8 +2126,7 @@ def cmd_list(args: Any) -> str:
     """List what is stored, the oldest first."""
     store, keys = _own_lens().store, ("id", "at", "tool", "view", "session")
     rows = [{**{key: record.get(key) for key in keys}, "tokens": tokens(unpack(record)),
-             "stored": _local(record.get("at"))}
-            for record in map(store.get, store.ids()) if record]
+             "stored": _local(record.get("at"))} for record in map(store.get, store.ids()) if record]
     return _listing(args, rows, "id tokens view tool stored")
 
 
