@@ -1653,9 +1653,9 @@ class Ledger:
         """Take back what `to_json` wrote; what is applied here stays so. Another text: ValueError. Returns itself."""
         try:
             data = json.loads(text)
-            rows = {row["id"]: row for row in data["decisions"] if row["text"] or row["status"] == "pending"}
+            rows = {row["id"]: row for row in data["decisions"] if row["status"] == "pending" or row["text"]}
             self.calls = max(self.calls, int(data["calls"]))
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
             raise ValueError(f"jevlens: ledger: not a stored ledger: {error!r}") from error
         rows.update((id, row) for id, row in self.decisions.items() if id not in rows or row["status"] == "applied")
         self.decisions = rows

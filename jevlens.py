@@ -2222,7 +2222,7 @@ def cmd_distil(args: Any) -> str:
         edits, record = history.distil(session.entries, ask, cold=True)  # whether it pays is for the reader to say
         saved, anew = record.get("savedChars", 0) // 4, record.get("rewriteChars", 0) // 4
         calls = {name: int(history.break_even_factor(*prices, 1) * anew / saved) + 1 if saved else 0
-                 for name, prices in history.PRICES.items()}
+                 for name, prices in history.PRICES.items() if name != "openai-codex"}  # where all is taken in anew
         edited = "; ".join("{reason} {label}".format_map(result) for result in record.get("results", ()))
         rows.append({"session": session.id, "edits": edits, "record": record, "savedTokens": saved,
                      "rewriteTokens": anew, "paysAfterCalls": calls, "edited": edited})

@@ -7715,6 +7715,7 @@ def test_the_command_says_what_it_would_leave_out(tmp_path, capsysbinary, monkey
     assert len(row["edits"]) == 1 and row["record"]["requests"] == 0 and row["savedTokens"] > 1000
     assert row["rewriteTokens"] > 1000 and str(row["savedTokens"]) in text and str(row["rewriteTokens"]) in text
     assert row["paysAfterCalls"]["openai"] < row["paysAfterCalls"]["anthropic"]
+    assert "openai-codex" not in row["paysAfterCalls"]  # an edit costs it all of the session, wherever it is
     assert pathlib.Path(path).read_bytes() == before
     (tmp_path / "odd.txt").write_text("no session")
     assert jevlens.main(["distil", str(tmp_path / "odd.txt")]) == 1
@@ -7971,6 +7972,9 @@ NOT_STORED = {
     "another JSON": "[1]",
     "a decision without an id": '{"calls": 1, "decisions": [{"bucket": "keep", "status": "applied", "text": "x"}]}',
     "a decision without a text or none": '{"calls": 1, "decisions": [{"id": "e2", "status": "applied"}]}',
+    "a decision without a status": '{"calls": 1, "decisions": [{"id": "e2", "text": "x"}]}',
+    "a number beyond all": '{"calls": 1e999, "decisions": []}',
+    "nested past the stack": "[" * 100_000,
 }
 
 
