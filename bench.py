@@ -783,7 +783,7 @@ def cmd_sessions(argv: Sequence[str]) -> None:
         for path in itertools.chain.from_iterable(map(session_paths, args.paths)):
             try:
                 sessions = history.read_session(path)
-            except history.SessionError:
+            except history.HistoryError:
                 found["files of no known format"] += 1
                 continue
             for session in sessions:

@@ -5684,7 +5684,7 @@ def test_a_damaged_session_is_read_as_far_as_it_goes(sentence: str, tmp_path: An
     for start in range(1, 60):
         records = [json.loads(line) for line in text.split("\n")]
         path.write_text(lines_of(*(damaged(each, itertools.count(start)) for each in records)))
-        with contextlib.suppress(history.SessionError):
+        with contextlib.suppress(history.HistoryError):
             for session in history.read_session(str(path)):
                 row = bench.row_of(session)
                 bench.Scorer(row, bench.prepare(row), bench.Engine()).run()
@@ -5696,7 +5696,7 @@ def test_a_damaged_session_is_read_as_far_as_it_goes(sentence: str, tmp_path: An
 def test_what_is_no_session_is_refused(text: str, tmp_path: Any) -> None:
     path = tmp_path / "x"
     path.write_text(text)
-    with pytest.raises(history.SessionError, match="no format"):
+    with pytest.raises(history.HistoryError, match="no format"):
         history.read_session(str(path))
 
 
@@ -6892,7 +6892,7 @@ def answers(keep_whole: float, focus: str, p: float, *chunks: float, **more: flo
 ALL = None
 VERDICTS = {  # answers to keep_whole, focus and the chunks -> numbers of the chunks that stay (ALL), reason
     "the call failed": (ValueError(), ALL, "error"),
-    "too late": (None, ALL, "timeout"),
+    "too late": ("timeout", ALL, "timeout"),
     "nothing answered": ({}, ALL, "no-answer"),
     "keep_whole not answered": ({"focus": ("none", {"none": 0.9})}, ALL, "no-answer"),
     "focus not answered": ({"keep_whole": 0.1}, ALL, "no-answer"),
@@ -6983,7 +6983,7 @@ def test_with_the_measured_probabilities_the_items_of_the_reference_stay(kind):
     done = list(history._whole_items(items, given, SAME))
     assert [it.reason for it in done] == list(table.values())
     assert [it.text is not None for it in done] == [reason in ("not-needed", "unrelated") for reason in table.values()]
-    for failed, reason in ((None, "timeout"), (ValueError(), "error"), ({}, "no-answer")):
+    for failed, reason in (("timeout", "timeout"), (ValueError(), "error"), ({}, "no-answer")):
         assert {(it.reason, it.text) for it in history._whole_items(items, failed, SAME)} == {(reason, None)}
 
 
@@ -7409,7 +7409,7 @@ def test_what_was_left_out_comes_back_by_recall():
     assert history.recall_entry(entries, last) == ruled(400)
     text = history.recall_entry(entries, "e4")
     assert text.startswith(
-        '## user\nu2\n\n## assistant\n[tool call] bash {"command": "n2"}\n\n## tool result (tool)\nxxx'
+        '## user\nu2\n\n## assistant\n[tool call] bash {"command":"n2"}\n\n## tool result (tool)\nxxx'
     )
     assert "u3" not in text
     with pytest.raises(ValueError, match="e99; use an id from a note"):
