@@ -172,7 +172,7 @@ def flat(content: Any) -> str:
 
 
 def parsed(text: str, read: Callable[[str], Any] = json.loads) -> Any:
-    """The value of a text of JSON, None where it is none; or of what `read` takes."""
+    """What `read` makes of a text, JSON unless said otherwise; None where it cannot."""
     with contextlib.suppress(ValueError):
         return read(text)
     return None
@@ -867,8 +867,8 @@ Chunk = NamedTuple("Chunk", [("label", str), ("start", int), ("end", int), ("tex
 Work = NamedTuple("Work", [("mid", bool), ("run", Run), ("earlier", Entry), ("s", SimpleNamespace)])
 # what was decided; text None: it stays; more: what the record says besides
 Done = NamedTuple("Done", [("item", Item), ("text", Optional[str]), ("reason", str), ("more", Entry)])
-# sizes of all entries; messages of the agent so far, standing for those to come; a row of PRICES; whether the cache is
-# gone anyway
+# sizes of all entries; messages of the agent so far, standing for those to come; a row of PRICES; whether edits are
+# free, because the cache is gone anyway or break-even is not asked for
 Costs = NamedTuple("Costs", [("sizes", List[int]), ("turns", int), ("prices", str), ("cold", bool)])
 
 
@@ -1316,14 +1316,13 @@ def _judge(items: Sequence[Item], work: Work, answered: Callable[[List[Any]], An
     s, jobs, large = work.s, list[Any](), [item for item in items if item.kind == "large"]
     for item in large:
         parts = _batches(chunk_output(item.text), lambda chunk: len(chunk.text) + 1, s)
-        sent = [sum(len(chunk.text) for chunk in part) <= s.max_segment_chars for part in parts]  # no huge line is
-        jobs += [([item], part, segment_request(work, item, part, n, len(parts)) if fits else None)
-                 for n, (part, fits) in enumerate(zip(parts, sent), 1)]
+        jobs += [([item], part, segment_request(work, item, part, n, len(parts))) for n, part in enumerate(parts, 1)]
     for kind in _WHOLE:
         group = [item for item in items if item.kind == kind]
         parts = _batches(group, lambda item: len(_json(_shown(work, item))), s)
         jobs += [(part, (), items_request(work, part)) for part in parts]
-    answers, started = answered([request for _, _, request in jobs])
+    sent = [sum(len(chunk.text) for chunk in part) <= s.max_segment_chars for _, part, _ in jobs]  # no huge line is
+    answers, started = answered([request if fits else None for (_, _, request), fits in zip(jobs, sent)])
     asked = [(group, part, answer) for (group, part, _), answer in zip(jobs, answers)]
     done = [_decide(item, [each[1:] for each in asked if each[1] and each[0][0] is item], work) for item in large]
     done += [it for group, part, answer in asked if not part for it in _whole_items(group, answer, s)]
@@ -1438,7 +1437,7 @@ def distil(entries: Sequence[Entry], ask: Optional[Ask] = None, *, edits: Sequen
     # what records answer for and is not asked again: outputs at a checkpoint, exchanges in this run; not what failed
     memo = {row["entryId"] for record in records if record.get("v") == 1 for row in record["results"]
             if (record.get("run") == id if row["kind"] == "exchange" else record.get("phase") == "mid-run")
-            and not re.search("timeout|error|aborted|deferred", row["reason"])}
+            and not any(word in row["reason"] for word in ("timeout", "error", "aborted", "deferred"))}
     items = [it for it in outputs if it.kind and (not mid or it.id not in memo and "recall" not in it.call.tool
                                                   and 0 <= it.call.turn < run.turns - s.mid_run_min_age_turns)]
     # edits by rule have to pay within an eighth of the turns so far: of recorded sessions, most ended too soon after a
@@ -1485,7 +1484,7 @@ def recall_entry(entries: Sequence[Entry], entry_id: str, pattern: str = "", off
     at = next((i for i, e in enumerate(entries) if e["id"] == entry_id and e.get("role") in ("tool", "user")), -1)
     if at < 0:
         raise ValueError(f"jevlens: recall: no result or prompt {entry_id}; use an id from a note that begins {MARK}")
-    text = flat(entries[at]) if entries[at].get("role") == "tool" else _transcript(entries, at)
+    text = flat(entries[at]) if entries[at].get("role") == "tool" else "\n\n".join(_transcript(entries, at))
     found = ((n, line) for n, line in enumerate(text.split("\n"), 1) if pattern in line)
     lines = [_short(f"{n}: " * bool(pattern) + line, 49_999) for n, line in found]
     start = max(0, offset - 1)
@@ -1495,14 +1494,12 @@ def recall_entry(entries: Sequence[Entry], entry_id: str, pattern: str = "", off
     return "\n".join(lines[start:end]) + more if end > start else f"{len(lines)} lines; offset {offset} is past the end"
 
 
-def _transcript(entries: Sequence[Entry], at: int) -> str:
+def _transcript(entries: Sequence[Entry], at: int) -> Iterator[str]:
     """An exchange: all up to the next prompt."""
-    out = []
     for entry in entries[at:next((i for i in _prompts(entries) if i > at), None)]:
         calls = [f"[tool call] {_tool(call)} {_json(call.get('args'))}" for call in entry.get("calls") or ()]
         title = f"tool result ({_tool(entry)})" if entry["role"] == "tool" else entry["role"]
-        out.append("\n".join([f"## {title}", *filter(str.strip, [flat(entry)]), *calls]))
-    return "\n\n".join(out)
+        yield "\n".join([f"## {title}", *filter(str.strip, [flat(entry)]), *calls])
 
 
 # ---------------------------------------------------------------- the post-send ledger
@@ -1622,11 +1619,9 @@ def _ledger_request(entries: Sequence[Entry], item: Item) -> tuple[Any, Any]:
     """What the judge sees: the task, the ends of one result, and what the agent did next."""
     users = [flat(each) for each in entries if each.get("role") == "user"] or [""]
     after = next((each for each in entries[item.at:] if each.get("role") == "assistant"), {})
-    made = (after.get("calls") or [])[:8]
-    then = [{"name": _tool(each), "args": _json(each.get("args"), True)[:150]} for each in made]
-    shown = {"tool": item.call.tool, "args": _json(item.call.args, True)[:300], "is_error": item.failed, "output_tail":
-             item.text[-800:] * (item.size > 2500), "total_chars": item.size, "output_head": item.text[:2500]}
+    did = [{"name": _tool(it), "args": _json(it.get("args"), True)[:150]} for it in (after.get("calls") or [])[:8]]
+    this = {"tool": item.call.tool, "args": _json(item.call.args, True)[:300], "is_error": item.failed, "output_tail":
+            item.text[-800:] * (item.size > 2500), "total_chars": item.size, "output_head": item.text[:2500]}
     task = {"first_user_request": _short(users[0], 601), "latest_user_message": _short(users[-1], 401)}
-    state = {"task": task, "item": _given(shown),
-             "after": {"assistant_text": flat(after)[:800], "next_tool_calls": then}}
+    state = {"task": task, "item": _given(this), "after": {"assistant_text": flat(after)[:800], "next_tool_calls": did}}
     return state, {name: _noul(*words) for name, words in _LEDGER_WORDS.items()}
