@@ -1651,14 +1651,10 @@ def _base_search(doc: Doc, terms: _Terms) -> set[int]:
 
 
 def _base_diff(doc: Doc, terms: _Terms) -> set[int]:
-    """File and hunk headers, changed declarations, and hunks by case terms, whole."""
+    """The first line of each file and hunk, changed declarations, and hunks by case terms, whole."""
     declared = pattern("declaration").match
     changed = {line for line, text in enumerate(_plain(doc)) if text[:1] in ("+", "-") and declared(text)}
-    keep, chosen = changed.union(block.start for block in blocks(doc)), _by_shares(doc, terms)
-    for file in blocks(doc):
-        if file.kind == "file" and not chosen.isdisjoint(range(file.start, file.end)):
-            keep.update(range(file.start, file.start + 5))
-    return keep | chosen
+    return changed.union(block.start for block in blocks(doc)) | _by_shares(doc, terms)
 
 
 def _base_json(doc: Doc, terms: _Terms) -> set[int]:
