@@ -1557,7 +1557,7 @@ _SHARES = {
     "diff": (0, 0, 0, 0.18, inf), "git-log": (1, 0, 0, 0.1, inf), "json": (0, 0, 0, 0.1, UNIT_LINES),
     "report": (2, 0, 0.25, 0.15, 0), "web": (0, 0.15, 0, 0.15, 0), "tree": (1, 0, 0, 0.15, 0),
     "filelist": (1, 0, 0, 0.15, 0), "terminal": (0, 0, 0.3, 0, 0), "table": (0, 0, 0, 0.05, 0),
-    "other": (0, 0.06, 0.06, 0.2, 0)}
+    "log": (0, 0.06, 0.06, 0.1, 0), "other": (0, 0.06, 0.06, 0.2, 0)}
 _LIST_WHOLE = 110  # lines: a path list this short stays whole, for any of its equals may be the one that is picked
 _SHARED_MOST = 400_000  # characters; the shares of a larger text are those of a text of this size: views stay small
 _RARE = 0.03  # share of the lines: more lines than these that are unlike all others are no exception
@@ -1692,9 +1692,10 @@ def _base_table(doc: Doc, terms: _Terms) -> set[int]:
 
 
 def _base_other(doc: Doc, terms: _Terms) -> set[int]:
-    """Head, end, the lines that case terms choose, and the templates of a log, as in `log`, or else what stands out."""
+    """Head, end, the lines that case terms choose, and what stands out; of a log its templates, as in `log`, instead."""
     view = log(doc, terms) if doc.shape == "log" else None
-    return _by_shares(doc, terms) | (set(view.keep) if view else _outstanding(doc))
+    told = _best(doc, _scores(doc, terms), _SHARES["log"][3])
+    return told.union(view.keep) if view else _by_shares(doc, terms) | _outstanding(doc)
 
 
 def _outstanding(doc: Doc) -> set[int]:
