@@ -422,17 +422,15 @@ UNIT_LINES = 40  # a longer block is taken apart into its members (blocks of 40 
 class Doc:
     """One output, read once: its lines, what it is, and how it is numbered.
 
-    text, lines: the output and `text.split("\\n")`; bare: the lines without printed number prefixes; command: of bash;
-    shown: files that a read or display shows; path: the file when it is one, else ""; numbers: a Numbering; kind,
-    shape: see `classify`.
+    text, lines: the output and `text.split("\\n")`; bare: the lines without printed number prefixes; shown: files that a
+    read or display shows; path: the file when it is one, else ""; numbers: a Numbering; kind, shape: see `classify`.
     """
 
     def __init__(self, text: str, tool: str = "", args: Mapping[str, Any] | None = None) -> None:
         args = args or {}
         self.text = text
         self.lines = text.split("\n")
-        self.command = str(args.get("command") or "") if tool == "bash" else ""
-        self.shown = _shown(tool, args, self.command)
+        self.shown = _shown(tool, args)
         self.path = self.shown[0].path if len({item.path for item in self.shown}) == 1 else ""
         self.numbers = numbering(self.lines, self.shown)
         prefix = self.numbers.prefix
@@ -501,11 +499,11 @@ def close_gaps(doc: Doc, keep: Iterable[int], small: int) -> list[int]:
     return found[:-1]
 
 
-def _shown(tool: str, args: Mapping[str, Any], command: str) -> list[Shown]:
+def _shown(tool: str, args: Mapping[str, Any]) -> list[Shown]:
     """The files and ranges that a call shows, empty when it does not just show files."""
     path, offset, limit = args.get("path"), args.get("offset"), args.get("limit")
     if tool != "read" or not isinstance(path, str) or not path:
-        return shown_by(command) or []
+        return (shown_by(str(args.get("command") or "")) or []) if tool == "bash" else []
     first = offset if isinstance(offset, int) and offset > 0 else 1
     return [Shown(path, first, first + limit - 1 if isinstance(limit, int) and limit > 0 else None)]
 
@@ -1692,7 +1690,7 @@ def _base_table(doc: Doc, terms: _Terms) -> set[int]:
 
 
 def _base_other(doc: Doc, terms: _Terms) -> set[int]:
-    """Head, end, the lines that case terms choose, and what stands out; of a log its templates, as in `log`, instead."""
+    """Head, end, lines with case terms, and what stands out; of a log its templates, as in `log`, and such lines."""
     view = log(doc, terms) if doc.shape == "log" else None
     told = _best(doc, _scores(doc, terms), _SHARES["log"][3])
     return told.union(view.keep) if view else _by_shares(doc, terms) | _outstanding(doc)
@@ -1799,7 +1797,7 @@ def _pieces(doc: Doc, text: str, terms: _Terms, known: AbstractSet[str]) -> _Spa
     cut, middle = pattern("piece").finditer, max(_LINE_READ, len(text) - _LINE_READ)
     spans = [found.span() for found in (*cut(text, 0, _LINE_READ), *cut(text, middle))]
     pieces = Doc("\n".join([text[start:end] for start, end in spans]))
-    pieces.kind, pieces.shape, pieces.command = doc.kind, doc.shape, doc.command
+    pieces.kind, pieces.shape = doc.kind, doc.shape
     keep = _edges(pieces, 2, 2) | _best(pieces, _scores(pieces, terms), _SHARES["search"][3])
     return tuple([spans[at] for at in cover(pieces, keep, known, terms)])
 
