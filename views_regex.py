@@ -422,8 +422,9 @@ UNIT_LINES = 40  # a longer block is taken apart into its members (blocks of 40 
 class Doc:
     """One output, read once: its lines, what it is, and how it is numbered.
 
-    text, lines: the output and `text.split("\\n")`; bare: the lines without printed number prefixes; shown: files that a
-    read or display shows; path: the file when it is one, else ""; numbers: a Numbering; kind, shape: see `classify`.
+    text, lines: the output and `text.split("\\n")`; bare: the lines without printed number prefixes; shown: files
+    that a read or display shows; path: the file when it is one, else ""; numbers: a Numbering; kind, shape: see
+    `classify`.
     """
 
     def __init__(self, text: str, tool: str = "", args: Mapping[str, Any] | None = None) -> None:
