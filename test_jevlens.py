@@ -5101,13 +5101,14 @@ def test_readme_smolagents() -> None:
     assert "[jevlens " in heard[1] and "step 200 compiled" in scope["lens"].original(id_in(heard[1]))
 
 
-def test_readme_claude_agent_sdk() -> None:
+def test_readme_claude_agent_sdk(tmp_path: pathlib.Path) -> None:
     scope = recipe("claude-agent-sdk", "claude_agent_sdk")
     import asyncio
 
     from claude_agent_sdk import ClaudeAgentOptions, HookMatcher
     assert ClaudeAgentOptions(hooks={"PostToolUse": [HookMatcher(matcher="Bash", hooks=[scope["shorten"]])]})
-    event = claude_event(bash_response(LONG, persistedOutputPath="/x"))
+    (tmp_path / "whole").write_text(LONG)
+    event = claude_event(bash_response(LONG[:3000], persistedOutputPath=str(tmp_path / "whole")))
     reply = asyncio.run(scope["shorten"](event, "toolu_1", None))["hookSpecificOutput"]
     text = reply["updatedToolOutput"].pop("stdout")
     assert reply["updatedToolOutput"] == {"stderr": "", "interrupted": False, "isImage": False}
@@ -8380,6 +8381,13 @@ def shell_lines() -> list[list[str]]:
             if line.strip() and not line.startswith("#") and (not prompts or line.startswith("$ ")):
                 found.append(shlex.split(line[2:] if prompts else line, comments=True))
     return found
+
+
+def test_every_function_of_ours_that_a_recipe_calls_exists() -> None:
+    """Also where the framework of the recipe is not installed, and it does not run."""
+    calls = re.findall(r"\b(jevlens|history|views_regex)\.(\w+)\(", "\n".join(readme_blocks("python")))
+    assert ("jevlens", "Lens") in calls
+    assert [name for module, name in calls if not hasattr(sys.modules[module], name)] == []
 
 
 def test_every_command_that_the_readme_names_exists(capsys: pytest.CaptureFixture[str]) -> None:
