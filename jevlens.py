@@ -1643,9 +1643,13 @@ def without_known(doc: views.Doc, view: views.View, runs: Sequence[views.Known])
 
 
 def dropped_names(doc: views.Doc, view: views.View) -> tuple[str, ...]:
-    """Names of the outermost blocks of code of which no line but the first is sent or known."""
+    """Names of the outermost blocks of code of which no line but the first is sent or known.
+
+    Beginning and end of a huge text need none, and finding blocks in it would take half a second a megabyte.
+    """
     kept = set(view.keep).union(*(range(run.start, run.end) for run in view.known))
-    found = [block.name for block in (doc.units() if doc.kind == "code" and len(kept) < len(doc.lines) else ())
+    named = doc.kind == "code" and view.name != "head_tail" and len(kept) < len(doc.lines)
+    found = [block.name for block in (doc.units() if named else ())
              if block.name and block.end - block.start > 3 and kept.isdisjoint((block.end - 2, block.end - 1))]
     return tuple(dict.fromkeys(found))
 
