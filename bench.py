@@ -186,8 +186,7 @@ def shell_old(command: str) -> list[str]:
 
     Whether a string is old text is decided later: it counts when the output that showed the file has it.
     """
-    if not re.search(WRITES, command):
-        return []
+    if not re.search(WRITES, command): return []
     found = [part for _, part in re.findall(SED_PART, command)] + ["".join(g) for g in re.findall(QUOTED, command)]
     lines = (line for part in found for line in part.replace("\\n", "\n").split("\n"))
     return [line for line in (re.sub(ESCAPED, r"\1", line).strip() for line in lines) if len(line) >= SHELL_OLD]
@@ -298,8 +297,7 @@ class Scored:
 
     def miss(self, kind: str, lost: str, *fields: str) -> None:
         """Count a miss under these fields."""
-        for name in fields:
-            self.counts[name] = 1
+        for name in fields: self.counts[name] = 1
         self.misses.append((kind, lost[:160]))
 
 
@@ -364,15 +362,13 @@ class Scorer:
                 if turn.compacted:
                     self.known, self.open = Known(task), []
                     self.engine.forget()
-            for call in turn.calls:
-                self.look_back(call)
+            for call in turn.calls: self.look_back(call)
             self.steps += turn.role == "assistant"
             if turn.call and (turn.large or self.engine.sees_all):
                 start = time.perf_counter()
                 sent = self.engine.send(turn, task, latest)
                 ms = (time.perf_counter() - start) * 1000
-                if turn.large and turn.call.id not in skip:
-                    out.append(self.score(i, turn, turn.call, sent, ms))
+                if turn.large and turn.call.id not in skip: out.append(self.score(i, turn, turn.call, sent, ms))
             self.known.learn(turn, sent.text)
         return out
 
@@ -383,14 +379,12 @@ class Scorer:
                   "reason:" + sent.reason)  # fmt: skip
         counts = Counts(n=1, tokens=tokens(turn.text), sent=tokens(sent.text), compressed=int(cut))
         scored = Scored(self.row["id"], call.id, self.row.get("group", ""), slices, counts, ms)
-        if self.pages and cut:
-            scored.page = turn.text, kept_lines(turn.text, sent), []
+        if self.pages and cut: scored.page = turn.text, kept_lines(turn.text, sent), []
         later = [each for each in self.turns[i + 1 :] if each.role == "assistant"]
         used = set().union(*(each.grams for each in later[:USED])) & turn.grams - self.known.grams
         counts.update(phrases=len(used), phrases_kept=len(used & grams(sent.text)) if cut else len(used))
         self.look_ahead(scored, call, turn.text, sent.text, later[:STEPS])
-        if cut:
-            self.quote_and_ref(scored, turn, sent.text, later[:USED])
+        if cut: self.quote_and_ref(scored, turn, sent.text, later[:USED])
         self.open.append((self.steps, turn, sent, scored))
         return scored
 
@@ -398,24 +392,19 @@ class Scorer:
         """Edits of a file that this call shows, until it is read again (referee rules)."""
         reread = set()
         for other in (each for turn in later for each in turn.calls):
-            if other.tool == "read":
-                reread.add(other.path)
+            if other.tool == "read": reread.add(other.path)
             for path, old in other.edits:
                 lines = proven(old, output) if path not in reread and call.shows(path) else []
                 lost = [line for line in lines if line[:200] not in text and not self.known.has(line, 200)]
-                if lines:
-                    scored.counts["edits"] = 1
-                if lines and lines[0][:80] not in text and not self.known.has(lines[0], 80):
-                    scored.counts["first"] = 1
-                if lost:
-                    scored.miss("edit", f"{path}: {lost[0]}", "strict")
+                if lines: scored.counts["edits"] = 1
+                if lines and lines[0][:80] not in text and not self.known.has(lines[0], 80): scored.counts["first"] = 1
+                if lost: scored.miss("edit", f"{path}: {lost[0]}", "strict")
 
     def quote_and_ref(self, scored: Scored, turn: Turn, text: str, later: list[Turn]) -> None:
         """Lines that the next message quotes and names that the next two use, gone from what was sent."""
         lines = [line for line in map(str.strip, later[0].text.split("\n")) if len(line) >= QUOTE] if later else []
         lost = [q for q in lines if q in turn.text and q[:400] not in text and not self.known.has(q, 400)]
-        if lost:
-            scored.miss("quote", lost[0], "quote")
+        if lost: scored.miss("quote", lost[0], "quote")
         only = set().union(*(each.names for each in later)) & turn.names - self.known.names - names(text)
         untrained = sorted(name for name in only if not trained(name))
         if only:
@@ -428,8 +417,7 @@ class Scorer:
         numbers, old = line_numbers(call), shell_old(call.command) if call.tool == "bash" else []
         paths = re.findall(FILE_NAME, call.command) if call.tool == "bash" else [call.path]
         by_shell_or_number = [(path, old) for path in dict.fromkeys(paths) if old or numbers]
-        for path, lines in (call.edits or by_shell_or_number) if recent else ():
-            self.hold(recent, path, lines, numbers)
+        for path, lines in (call.edits or by_shell_or_number) if recent else (): self.hold(recent, path, lines, numbers)
         self.recall(call)
 
     def hold(self, recent: Sequence[Open], path: str, old: list[str], numbers: list[int]) -> None:
@@ -437,11 +425,9 @@ class Scorer:
         for _, turn, sent, scored in recent:
             shows = turn.call is not None and turn.call.shows(path)
             lines = proven(old, turn.text) + at_numbers(turn.text, numbers) if shows else []
-            if not lines:
-                continue
+            if not lines: continue
             scored.counts["c_edits"] = 1
-            if scored.page:
-                scored.page[2].extend(lines)
+            if scored.page: scored.page[2].extend(lines)
             lost = [line for line in lines if not self.known.shown(line, line in turn.bare)]
             if lost and sent.text != turn.text:
                 scored.miss("edit*", f"{path}: {lost[0]}", "c_strict", *(["c_first"] if lost[0] == lines[0] else []))
@@ -655,8 +641,7 @@ def read_lines(paths: Sequence[str], every: int = 1, offset: int = 0) -> Iterato
         with open(path, "rb") as raw:
             for line in gzip.open(raw) if path.endswith(".gz") else raw:
                 progress(0.999 * (sum(sizes[:k]) + raw.tell()) / max(1, sum(sizes)))
-                if number % every == offset and line.strip():
-                    yield line
+                if number % every == offset and line.strip(): yield line
                 number += 1
     progress(1)
 
@@ -668,8 +653,7 @@ def score_lines(lines: Iterable[bytes], args: argparse.Namespace) -> list[list[S
     with multiprocessing.Pool(args.jobs) if args.jobs > 1 else contextlib.nullcontext() as pool:
         # imap reads ahead by what fits its pipe, so memory stays bounded
         for per_engine in pool.imap(job, lines) if pool else map(job, lines):
-            for scored, more in zip(out, per_engine):
-                scored.extend(more)
+            for scored, more in zip(out, per_engine): scored.extend(more)
     return out
 
 
@@ -693,8 +677,7 @@ def print_scores(args: argparse.Namespace, all_scored: list[list[Scored]], **mor
     if args.worst:
         tables.append(("misses", "miss row call kind agent view shape reason lost".split(), misses))
         more["misses"] = misses
-    if args.html:
-        write_page(args.html, first)
+    if args.html: write_page(args.html, first)
     report(args.json, {"engines": results, "slices": slices, "ms": ms, **more}, tables)
 
 
@@ -736,8 +719,7 @@ def parsed(name: str, about: str | None, argv: Sequence[str], *options: str) -> 
     form = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(prog=f"bench.py {name}", description=about, formatter_class=form)
     parser.set_defaults(**{option.strip("-").replace("-", "_"): of.get("default") for option, of in OPTIONS.items()})
-    for option in options:
-        parser.add_argument(option, **OPTIONS[option])
+    for option in options: parser.add_argument(option, **OPTIONS[option])
     args = parser.parse_args(argv)
     judged = [] if args.judge == "none" else [args.judge]
     args.engines = judged if judged and args.no_baselines else [*judged, "headtail", "full"]
@@ -753,8 +735,7 @@ def cmd_trajectories(argv: Sequence[str]) -> None:
 
 def session_paths(path: str) -> Iterator[str]:
     """The path of a file; below a folder what may hold sessions, by name; a folder of event files is one."""
-    if os.path.isfile(path):
-        yield path
+    if os.path.isfile(path): yield path
     for folder, _, files in sorted(os.walk(path)):
         found = [name for name in sorted(files) if name.endswith((".json", ".jsonl", ".traj", ".gz"))]
         events = [folder] if any(name.startswith("event-") for name in files) else []
@@ -791,8 +772,7 @@ def cmd_sessions(argv: Sequence[str]) -> None:
                 yield json.dumps(row_of(session)).encode()
 
     scored = score_lines(rows(), args)
-    if not found["sessions"]:
-        raise BenchError(f"{' '.join(args.paths)}: no recorded session of a known format")
+    if not found["sessions"]: raise BenchError(f"{' '.join(args.paths)}: no recorded session of a known format")
     print(", ".join(f"{number} {name}" for name, number in found.items()), file=sys.stderr)
     print_scores(args, scored, found=found)
 
@@ -879,8 +859,7 @@ def needle_test(cases: Sequence[tuple[str, str, str, str, list[str]]], args: arg
 def cmd_outputs(argv: Sequence[str]) -> None:
     """needles kept and characters saved on real outputs"""
     args = parsed("outputs", cmd_outputs.__doc__, argv, "folder", *ENGINE)
-    with open(os.path.join(args.folder, "needles.json"), encoding="utf-8") as file:
-        wanted = json.load(file)
+    with open(os.path.join(args.folder, "needles.json"), encoding="utf-8") as file: wanted = json.load(file)
     cases = []
     for each in wanted:
         with open(os.path.join(args.folder, each["name"] + ".txt"), encoding="utf-8", newline="") as file:
@@ -1010,8 +989,7 @@ class Replay:
     def run(self) -> Counts[str]:
         """All calls of the session, in order."""
         for i, turn in enumerate(self.turns):
-            if turn.compacted:
-                self.restart(i)
+            if turn.compacted: self.restart(i)
             before = self.turns[i - 1] if i > self.base else None
             ended = before is not None and before.role != "tool" and not before.calls
             if turn.role == "user" and ended and "run end" in self.policy:
@@ -1063,8 +1041,7 @@ class Replay:
         self.counts["later turns"] += bool(self.gone)
         lost = self.lost(turn) if self.gone else ()
         self.counts["harmed"] += any(lost)
-        for kind, found in zip(("edit", "quote", "name"), lost):
-            self.counts[kind] += bool(found)
+        for kind, found in zip(("edit", "quote", "name"), lost): self.counts[kind] += bool(found)
 
     def lost(self, turn: Turn) -> tuple[list[str], list[str], set[str]]:
         """What turn takes over of removed text alone: old lines of its edits, lines that it quotes, names."""
@@ -1081,8 +1058,7 @@ class Replay:
 def replay_line(line: bytes) -> dict[tuple[str, bool], Counts[str]]:
     """Every policy over one row, by rule and judged; nothing for a session of one user turn."""
     row = json.loads(line)
-    if sum(turn["role"] == "user" for turn in row["turns"]) < 2:
-        return {}
+    if sum(turn["role"] == "user" for turn in row["turns"]) < 2: return {}
     turns = prepare(row)
     ways = itertools.product(POLICIES, (False, True))
     return dict((way, Replay(row, turns, *way).run()) for way in ways)
@@ -1125,8 +1101,7 @@ def fill(entries: Sequence[dict[str, Any]], order: Iterable[int], size: int, vis
         cost = len(row.encode("utf-8", "surrogatepass")) + 1
         if entry["id"] not in visible:
             left -= cost
-            if left < 0:
-                break
+            if left < 0: break
             taken.add(entry["id"])
     return taken
 
@@ -1205,14 +1180,12 @@ def taken_recall(row: dict[str, Any]) -> dict[tuple[str, int], list[float]]:
                      for (name, pick), size in itertools.product(PICKERS.items(), VIEW_BYTES)} if at > OLD else {}
         old = min(before, at - OLD) if turn["role"] == "assistant" else -1
         for item in sorted(i for i in items if i in said and last[i] < old):
-            for key, ids in views.items():
-                out.setdefault(key, []).append(float(bool(ids & said[item])))
+            for key, ids in views.items(): out.setdefault(key, []).append(float(bool(ids & said[item])))
         items.update(taken_items(json.dumps([c["args"] for c in turn.get("calls", ())], ensure_ascii=False)))
         last.update(dict.fromkeys(items, at))
         if turn["role"] != "tool" and turn["text"]:
             entries.append({"id": str(at), "role": turn["role"], "content": turn["text"], "name": "", "at": ""})
-            for item in taken_items(turn["text"]):
-                said.setdefault(item, set()).add(str(at))
+            for item in taken_items(turn["text"]): said.setdefault(item, set()).add(str(at))
     return out
 
 
@@ -1240,8 +1213,7 @@ def cmd_dialogues(argv: Sequence[str]) -> None:
         table += share_rows(f"first {args.tuned}", found[:args.tuned]) + share_rows("the rest", found[args.tuned:])
     head = ("", "n", *(f"{size:,} B" for size in VIEW_BYTES), "95 % at 8,192 B")
     tables = [("Evidence recall, % of a question's evidence in the view", head, table)] if found else []
-    if taken:
-        tables += [("Taken from far back, % held by the view", head, share_rows("sessions", taken))]
+    if taken: tables += [("Taken from far back, % held by the view", head, share_rows("sessions", taken))]
     report(args.json, {title: [dict(zip(head, row)) for row in cells] for title, _, cells in tables}, tables)
 
 
@@ -1266,5 +1238,4 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+if __name__ == "__main__": sys.exit(main())

@@ -151,10 +151,8 @@ def at(record: Any, path: str) -> Any:
     """The value at a path of a record, None where there is none or an empty text."""
     for option in path.split("|"):
         value = record
-        for key in option.split("."):
-            value = value.get(key) if isinstance(value, dict) else None
-        if value not in (None, ""):
-            return value
+        for key in option.split("."): value = value.get(key) if isinstance(value, dict) else None
+        if value not in (None, ""): return value
     return path[1:] if path.startswith("=") else None
 
 
@@ -166,15 +164,13 @@ def holds(record: Any, when: str) -> bool:
 
 def flat(content: Any) -> str:
     """The text of an entry or of its content: a string, a block with `text`, `content` or `output`, a list of these."""
-    if isinstance(content, list):
-        return "\n".join(filter(None, map(flat, content)))
+    if isinstance(content, list): return "\n".join(filter(None, map(flat, content)))
     return content if isinstance(content, str) else flat(at(content, "text|content|output") or "")
 
 
 def parsed(text: str, read: Callable[[str], Any] = json.loads) -> Any:
     """What `read` makes of a text, JSON unless said otherwise; None where it cannot."""
-    with contextlib.suppress(ValueError):
-        return read(text)
+    with contextlib.suppress(ValueError): return read(text)
     return None
 
 
@@ -203,8 +199,7 @@ def read_session(path: str) -> List[Session]:
         documents = [(f"{name}#{n}", each) for n, each in enumerate(records, 1) if isinstance(at(each, key), list)]
         if not documents and tell and any(holds(record, tell) for record in records[:50]):
             documents = [(name, {key: records})]
-        if documents:
-            return [_read(kind, listed(each[key]), each, name) for name, each in documents]
+        if documents: return [_read(kind, listed(each[key]), each, name) for name, each in documents]
     raise HistoryError(f"{path}: no format of a recorded session that we know")
 
 
@@ -223,8 +218,7 @@ def branch(records: list[Any]) -> list[Any]:
     """Of a tree by `id` and `parentId` the records that lead to its last one, None for the others; all of no tree."""
     parents = {str(at(each, "id")): str(each["parentId"]) for each in records if at(each, "id") and "parentId" in each}
     place = str(at(records[-1], "id")) if records else ""
-    while place in parents:
-        place = parents.pop(place)
+    while place in parents: place = parents.pop(place)
     return [None if str(at(each, "id")) in parents else each for each in records]
 
 
@@ -238,8 +232,7 @@ def _read(kind: str, records: list[Any], document: Entry, name: str) -> Session:
     for record in known.values():
         acts: list[Any] = [(part, act.split()) for part in parts_of(record, PARTS)
                            for act in next((acts for when, *acts in RULES if holds(part, when)), ())]
-        for part, (method, *paths) in acts:
-            getattr(session, method)(*(at(part, path) for path in paths))
+        for part, (method, *paths) in acts: getattr(session, method)(*(at(part, path) for path in paths))
         session.skipped += not acts
     return session
 
@@ -290,15 +283,13 @@ def terms(text: str) -> list[str]:
 
 @functools.lru_cache(maxsize=1 << 16)  # a conversation's vocabulary; one call costs a dictionary look-up then
 def _word_terms(word: str) -> tuple[str, ...]:
-    if re.match(f"[{UNSPACED}]", word):
-        return tuple(word[i:i + 2] for i in range(max(1, len(word) - 1)))
+    if re.match(f"[{UNSPACED}]", word): return tuple(word[i:i + 2] for i in range(max(1, len(word) - 1)))
     parts = re.findall(WORD_PART, word) if re.search(SEVERAL_WORDS, word) else []
     return tuple(_stem(w) for w in map(str.lower, [word, *parts]) if w not in STOP_WORDS)
 
 
 def _stem(word: str) -> str:
-    if len(word) < 4 or not (word.isascii() and word.isalpha()):
-        return word
+    if len(word) < 4 or not (word.isascii() and word.isalpha()): return word
     word = re.sub(DOUBLED, r"\1", re.sub(ENDING, "", word))
     return re.sub(SILENT_E, "", word[:-1] + "i" if word[-1] == "y" else word)
 
@@ -312,8 +303,7 @@ class Index:
 
     def __init__(self, entries: Iterable[Entry | Source] = ()) -> None:
         self.sources, self.lengths, self.postings = list[Source](), list[int](), dict[str, list[int]]()
-        for entry in entries:
-            self.add(entry)
+        for entry in entries: self.add(entry)
 
     def add(self, entry: Entry | Source) -> bool:
         """Append one entry; False when it holds no user or assistant text and was left out."""
@@ -364,10 +354,8 @@ def _spread(index: Index, weights: Mapping[str, float]) -> list[float]:
         best = dict(own)
         for step, share in NEIGHBOURS:
             for i, score in own.items():
-                if best.get(i + step, 0.0) < share * score:
-                    best[i + step] = share * score
-        for i, score in best.items():
-            total[i] += score
+                if best.get(i + step, 0.0) < share * score: best[i + step] = share * score
+        for i, score in best.items(): total[i] += score
     return total[:-2]
 
 
@@ -435,8 +423,7 @@ def source_of(entry: Entry) -> Source | None:
     parts = listed(entry.get("content"))
     texts = (part.get("text") if isinstance(part, dict) and part.get("type") in TEXT_PARTS else part for part in parts)
     quotes = tuple(text for text in texts if isinstance(text, str))
-    if other or not any(quotes) or quotes[0].startswith(PASSAGE_HEAD):
-        return None
+    if other or not any(quotes) or quotes[0].startswith(PASSAGE_HEAD): return None
     return Source(str(entry.get("id", "")), str(role), quotes, str(entry.get("name") or ""), str(entry.get("at") or ""))
 
 
@@ -564,8 +551,7 @@ def extract(entries: Iterable[Entry] | Index, query: str, *, max_view_bytes: int
     index = entries if isinstance(entries, Index) else _index_of(entries)
     hidden, given, said = frozenset(exclude), salience or {}, dict.fromkeys(diagnostics)
     sources = [source for source in index.sources if source.id not in hidden]
-    if not sources:
-        return Evidence("", (), tuple(said))
+    if not sources: return Evidence("", (), tuple(said))
     if profile == "default":
         order = _order(index, query, given, hidden, max_candidates)
         units, frame = [tuple([source]) for source in sources], _frame(sources, "; ".join(said))
@@ -591,8 +577,7 @@ def _index_of(entries: Iterable[Entry]) -> Index:
     """The index of a list: the last one extended when its sources are the beginning of these, else a new one."""
     sources, index = [source for source in map(source_of, entries) if source], getattr(_RECENT, "index", Index())
     _RECENT.index = index if index.sources == sources[:len(index.sources)] else Index()
-    for source in sources[len(_RECENT.index.sources):]:
-        _RECENT.index.add(source)
+    for source in sources[len(_RECENT.index.sources):]: _RECENT.index.add(source)
     return cast(Index, _RECENT.index)
 
 
@@ -677,8 +662,7 @@ def salience_values(answer: Any, asked: Collection[str]) -> list[float | str]:
     """The probabilities in the order asked. One wrong key or value voids them all: then, and for a failure (an
     exception or a text), one of REASONS for each."""
     values = [_share(answer.get(name)) for name in asked] if isinstance(answer, Mapping) else [None]
-    if None not in values and len(answer) == len(asked):
-        return cast(List[Union[float, str]], values)
+    if None not in values and len(answer) == len(asked): return cast(List[Union[float, str]], values)
     told = "timeout" if isinstance(answer, TimeoutError) else str(answer)
     told = told if isinstance(answer, (Exception, str)) else "invalid response"
     return [told if told in REASONS else "classifier failure"] * len(asked)
@@ -712,8 +696,7 @@ class ExtractiveHistory:
         self._generation += 1
         # the view; of how many entries, and their fingerprint; the place of the prompt, and the fingerprint up to it
         self._view, self._made_of, self._anchor = cast(Optional[Evidence], None), (0, 0), (-1, 0)
-        if clear:
-            self._annotations, self._turn = dict[Bundle, Union[float, str]](), ""
+        if clear: self._annotations, self._turn = dict[Bundle, Union[float, str]](), ""
 
     def prepare(self, entries: Sequence[Entry], query: str, conversation: str = "", exclude: Iterable[str] = (),
                 cancelled: Callable[[], bool] = bool) -> Evidence | None:
@@ -771,8 +754,7 @@ class ExtractiveHistory:
             at = max((i for i, m in enumerate(sending) if m.get("role") == "user" and source_of(m)), default=-1)
             self._anchor = at, _fingerprint(sending[:at + 1])
         at, before = self._anchor
-        if self._view and (changed or at < 0 or before != _fingerprint(sending[:at + 1])):
-            self.invalidate()
+        if self._view and (changed or at < 0 or before != _fingerprint(sending[:at + 1])): self.invalidate()
         ours = [{"role": "user", "content": self._view.text}] if self._view and self._view.text else []
         return [*sending[:at], *ours, *sending[at:]]
 
@@ -789,8 +771,7 @@ def recall(entries: Sequence[Entry], query: str | None = None, cursor: str | Non
     and `coverage`: how many entries there are, how many of them matched, how many of those were shown by the end of
     this page, and whether that is all there is. With a query, what does not match is not absent.
     """
-    if not (cursor or "0").isdecimal():
-        raise HistoryError(f"jevlens: recall: no such cursor: {cursor!r}")
+    if not (cursor or "0").isdecimal(): raise HistoryError(f"jevlens: recall: no such cursor: {cursor!r}")
     found, end = list(entries), int(cursor or 0) + limit
     if query:
         index = _index_of(entries)
@@ -1204,8 +1185,7 @@ def _ask_all(requests: Sequence[Any], ask: Any, s: SimpleNamespace, clock: Calla
 
     def _serve() -> None:
         for at, (state, questions) in iter(todo.pop, None):  # each thread ends at a None of its own
-            if clock() >= deadline or stop():
-                return
+            if clock() >= deadline or stop(): return
             started.append(at)
             try:
                 answer = ask(state, questions, max(deadline - clock(), 0.001))
@@ -1214,8 +1194,7 @@ def _ask_all(requests: Sequence[Any], ask: Any, s: SimpleNamespace, clock: Calla
                 answers[at] = error
 
     threads = [threading.Thread(target=_serve, daemon=True) for _ in todo[s.concurrency:][:s.concurrency]]
-    for thread in threads:
-        thread.start()
+    for thread in threads: thread.start()
     while threads and clock() < deadline and not stop():
         threads[0].join(0.05)  # seconds: how often it looks at clock and stop
         threads = [thread for thread in threads if thread.is_alive()]
@@ -1225,8 +1204,7 @@ def _ask_all(requests: Sequence[Any], ask: Any, s: SimpleNamespace, clock: Calla
 def interpret(answers: Any, labels: Sequence[str], s: Any, mid: bool = False) -> tuple[frozenset[str] | None, str]:
     """The chunks of a segment to keep (None: all) and the reason. Rules in this order, equality counts, any doubt
     keeps: no answers, an answer that is no probability, an unknown choice; a chunk without a valid answer stays."""
-    if not isinstance(answers, Mapping):
-        return None, answers if isinstance(answers, str) else "error"
+    if not isinstance(answers, Mapping): return None, answers if isinstance(answers, str) else "error"
     whole, focus = _share(answers.get("keep_whole")), answers.get("focus")
     chosen, given = focus if isinstance(focus, (tuple, list)) and len(focus) == 2 else ("", {})
     names = (*labels, *_FOCUS) if isinstance(given, Mapping) else ()
@@ -1270,8 +1248,7 @@ def _gap(item: Item, gone: Sequence[Chunk], total: int) -> str:
 def _render(item: Item, chunks: Sequence[Chunk], kept: Sequence[Chunk]) -> str:
     """The replacement: a header, kept chunks as they are, one line for each run of removed ones."""
     total, stay = item.text.count("\n") + 1, sum(chunk.end - chunk.start for chunk in kept)
-    if not kept:
-        return _stub(item, f"{total} line{'s' * (total > 1)}, not needed for the answer")
+    if not kept: return _stub(item, f"{total} line{'s' * (total > 1)}, not needed for the answer")
     sizes = f"{format_chars(sum(len(chunk.text) for chunk in kept))}/{format_chars(item.size)} chars"
     out = [_note(item, f"Trimmed {item.call.label}: kept {stay}/{total} lines ({sizes}), the rest was judged not needed"
                        " for the answer")]
@@ -1343,8 +1320,7 @@ def _by_rule(outputs: Sequence[Item], due: Iterable[Item]) -> list[Done]:
             told = f"{_RULES[why]} {newer.call.label}, {newer.call.turn - item.call.turn} turn(s) later"
             out.append(_done(item, _stub(item, told), why))
         elif item.text.strip() and item.call.turn >= 0 and not item.text.startswith(MARK):
-            for key in (item.call.key, *lines):
-                known[key].append((item, lines))
+            for key in (item.call.key, *lines): known[key].append((item, lines))
     return out[::-1]
 
 
@@ -1390,8 +1366,7 @@ def _worth(groups: Iterable[Any], least: float, costs: Costs, beside: Sequence[D
     for group in groups:
         more = _anew([*group, *beside], costs) - _anew(beside, costs) + (1 - share) * _saved(group)
         pays = costs.cold or pays_off(_saved(group), costs.turns, more, break_even_factor(*PRICES[costs.prices], share))
-        if more <= 0 or _saved(group) >= least and pays:
-            return group
+        if more <= 0 or _saved(group) >= least and pays: return group
     return []
 
 
@@ -1429,8 +1404,7 @@ def distil(entries: Sequence[Entry], ask: Optional[Ask] = None, *, edits: Sequen
     entries = _with_summaries(entries)
     s, began, seen = settings_of(GUARD_SETTINGS, settings), clock(), apply_edits(entries, edits, gaps=True)
     run = find_run(seen)
-    if run is None or mid and not s.mid_run:
-        return [], {}
+    if run is None or mid and not s.mid_run: return [], {}
     id, work = entries[run.start]["id"], Work(mid, run, _earlier(seen[:run.start], s.history_exchanges), s)
     # a rule needs no question: it takes all runs as one
     outputs, due = [*_outputs(entries, seen, run if ask else run._replace(start=0), s)], list[Item]()
@@ -1582,8 +1556,7 @@ class Ledger:
         return [row for row in self.decisions.values() if self.mode != "off" and row["status"] == state and row["text"]]
 
     def _freeze(self, rows: Iterable[Entry], reason: str) -> None:
-        for row in rows:
-            row.update(status="applied", appliedAtCall=self.calls, appliedReason=reason)
+        for row in rows: row.update(status="applied", appliedAtCall=self.calls, appliedReason=reason)
 
     def to_json(self) -> str:
         """All decisions, as text."""

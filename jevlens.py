@@ -75,11 +75,9 @@ def fault(error: Exception) -> str:
 def _setting(default: Any, env: str, low: float = 0.0, high: float = 1.0, words: tuple[str, ...] = ()) -> Any:
     """A field of Settings: its environment name, its bounds (numbers) or its allowed words."""
     def _value(raw: Any) -> Any:
-        if isinstance(default, str):
-            return words[words.index(raw)] if words else str(raw)
+        if isinstance(default, str): return words[words.index(raw)] if words else str(raw)
         number = type(default)(float(raw))
-        if not low <= number == float(raw) <= high:
-            raise ValueError
+        if not low <= number == float(raw) <= high: raise ValueError
         return number
     return field(default=default, metadata={"env": "JEV_LENS_" + env, "value": _value})
 
@@ -187,8 +185,7 @@ def canonical(tool: str, args: Mapping[str, Any] | str | None) -> tuple[str, dic
     args = parsed(args, {"input": args, "command": args})
     found: dict[str, Any] = dict(args) if isinstance(args, Mapping) else {}
     name = OUR_NAME.get(str(tool or "").lower(), str(tool or ""))
-    if name == "editor":
-        name = OUR_NAME.get(str(found.pop("command", "")), "edit")
+    if name == "editor": name = OUR_NAME.get(str(found.pop("command", "")), "edit")
     for key, names in ARG_NAMES.items():
         found.update([(key, found[other]) for other in names.split() if found.get(other) is not None][:1])
     command, span = found.get("command"), found.get("view_range") or (found.get("offset"), found.get("end_line"))
@@ -265,18 +262,14 @@ class Session:
         self.last_was_read = bool(doc.shown)
         self.reads += self.last_was_read
         self.shown.update(os.path.basename(item.path) for item in doc.shown)
-        if case.tool in ("edit", "write"):
-            self._learn_edit(args)
+        if case.tool in ("edit", "write"): self._learn_edit(args)
         if case.tool == "grep" or doc.shape == "search":
             self.searched |= words(str(args.get("pattern") or args.get("command") or ""))
         if case.is_error or doc.shape in ("test", "build"):
             self.errors = words(text[-20_000:])  # the end of a long log holds what failed
-        for name, line in views.places(doc) if not doc.shown else ():
-            self.hits[name].add(line)
-        if len(doc.lines) > MOST_LINES:
-            return
-        if len(self._runs) + len(doc.lines) > MOST_RUNS:
-            self.forget()
+        for name, line in views.places(doc) if not doc.shown else (): self.hits[name].add(line)
+        if len(doc.lines) > MOST_LINES: return
+        if len(self._runs) + len(doc.lines) > MOST_RUNS: self.forget()
         self.names |= views.names(text)
         hashes = _hashes(doc, range(len(doc.lines)) if kept is None else set(kept))
         place = len(self._sent) * MOST_LINES
@@ -308,12 +301,10 @@ class Session:
         free, edges, hashes = 0, views.ends(doc), _hashes(doc, range(len(doc.lines)))
         for line, run in _windows(doc, hashes) if self._runs else ():
             place = self._runs.get(hash(run), -1)
-            if line < free or place < 0:
-                continue
+            if line < free or place < 0: continue
             label, numbers, sent = self._sent[place // MOST_LINES]
             free, shift = line, place % MOST_LINES - line
-            while hashes[free] == sent[free + shift] != -1:
-                free += 1
+            while hashes[free] == sent[free + shift] != -1: free += 1
             first, last = max(line, edges[0] + 1), min(free, edges[1])
             if last - first >= RUN:
                 found.append(views.Known(first, last, f"= {numbers.label(first + shift, last + shift)} of {label}"))
@@ -445,8 +436,7 @@ class LocalJudge:
                   or doc.shape == "diff" and phase(case) < LOCAL["diff at"]
                   or doc.shape == "search" and _says("question", case.latest))
         p = 0.0 if spared else LOCAL.get(doc.shape, 0.0)
-        if doc.kind == "code":
-            p = EDITED_AT.get(min(phase(case), max(EDITED_AT)), 0.0)
+        if doc.kind == "code": p = EDITED_AT.get(min(phase(case), max(EDITED_AT)), 0.0)
         return p / (p + LOCAL["break_even"])
 
     def need(self, case: Case, blocks: Sequence[views.Block]) -> list[float]:
@@ -604,8 +594,7 @@ class JevJudge:
 
     def need(self, case: Case, blocks: Sequence[views.Block]) -> list[float]:
         """P(needed) per block."""
-        with contextlib.suppress(*self.forgiven):
-            return self._answers(case, {}, {}, blocks)[1]
+        with contextlib.suppress(*self.forgiven): return self._answers(case, {}, {}, blocks)[1]
         return LocalJudge().need(case, blocks)
 
     def _excerpt(self, text: str, limit: int, terms: Iterable[str] | None = None) -> str:
@@ -615,8 +604,7 @@ class JevJudge:
             head, tail = text[:LOOKED_AT // 2], text[-LOOKED_AT // 2:]
             text = (head.rpartition("\n")[0] or head) + "\n" + (tail.partition("\n")[2] or tail)
         text = (masked(text) if self.settings.redact else text).encode("utf-8", "replace").decode("utf-8")
-        if terms is None or len(text) <= limit:
-            return text[:limit] + "…" * (len(text) > limit)
+        if terms is None or len(text) <= limit: return text[:limit] + "…" * (len(text) > limit)
         side, rule = limit // 4, re.compile("|".join(map(re.escape, sorted(terms))) or r"\Z", re.IGNORECASE)
         hits = collections.Counter(hit.start() // side for hit in rule.finditer(text, 2 * side, len(text) - side))
         dense = side * min(hits, key=lambda at: (-hits[at], at), default=2)
@@ -671,16 +659,13 @@ class JevJudge:
                 found, until = error, now + 60
             with self._lock:
                 self._kept[key] = until, found
-                if len(self._kept) > 256:
-                    del self._kept[next(iter(self._kept))]
+                if len(self._kept) > 256: del self._kept[next(iter(self._kept))]
                 spent = getattr(found, "input_tokens", 0)
-                if spent:
-                    self._ratio = min(4.0, max(1.0, (self._ratio + len(request) / spent) / 2))
+                if spent: self._ratio = min(4.0, max(1.0, (self._ratio + len(request) / spent) / 2))
                 if self.log:
                     self.log({"event": "ask", "ms": round((self.clock() - now) * 1000), **vars(found),
                               "fault": str(found) if isinstance(found, JevlensError) else ""})
-        if isinstance(found, JevlensError):
-            raise found
+        if isinstance(found, JevlensError): raise found
         return found
 
 
@@ -813,8 +798,7 @@ def parse_answer(body: bytes, questions: Mapping[str, Any], envelope: str = "", 
         top = json.loads(body.decode("utf-8"), parse_constant=int, object_pairs_hook=_unrepeated)
     want = "JSON, not a web page: is the base URL the API's root? OpenRouter's ends in /api"
     _hold(isinstance(top, dict), "body", want if body.lstrip()[:1] == b"<" else "a JSON object", top)
-    while envelope and "answers" not in top and isinstance(top.get("result"), dict):
-        top = top["result"]
+    while envelope and "answers" not in top and isinstance(top.get("result"), dict): top = top["result"]
     answers, model, usage = _keyed(top.get("answers"), questions, "answers"), top.get("model"), top.get("usage")
     _hold(_filled(model, str, 200) and pin in (None, model), "model", "the pinned one" if pin else "a name", model)
     counts = [usage.get(key) or 0 for key in ("input_tokens", "output_tokens")] if isinstance(usage, dict) else [-1]
@@ -828,8 +812,7 @@ def _answer(answer: Any, question: Mapping[str, Any], field: str) -> Answer:
     """One answer, held against its question."""
     kind, criteria = question["type"], question.get("criteria") or ()
     _hold(isinstance(answer, dict) and answer.get("type") == kind, field, f"a {kind} answer", answer)
-    if kind == "noul":
-        return Answer(kind, _number(answer, "noul", field))
+    if kind == "noul": return Answer(kind, _number(answer, "noul", field))
     names = list(criteria) if kind == "choice" else [str(level) for level in range(len(criteria))]
     shares = _keyed(answer.get("probabilities"), names, f"{field}.probabilities")
     p = {name: _number(shares, name, f"{field}.probabilities") for name in names}
@@ -864,8 +847,7 @@ def _unrepeated(pairs: list[tuple[str, Any]]) -> Any:
 
 def _hold(good: bool, field: str, want: str, value: Any, error: Any = AnswerError) -> Any:
     """The value, if `good`; else `error`, which tells its type or number only, as it may hold anything."""
-    if good:
-        return value
+    if good: return value
     number = type(value) in (int, float) and abs(value) < MAX_COUNT
     raise error(field, want, f"{value:.4g}" if number else type(value).__name__)
 
@@ -939,8 +921,7 @@ def post(url: str, body: bytes, headers: Mapping[str, str], timeout: float) -> t
         opener.add_handler(handler)
     try:
         with opener.open(Request(url, body, dict(headers)), timeout=max(0.001, timeout)) as reply:
-            while len(data) <= MAX_BODY and time.monotonic() < end and (part := reply.read1(MAX_BODY)):
-                data += part
+            while len(data) <= MAX_BODY and time.monotonic() < end and (part := reply.read1(MAX_BODY)): data += part
             if len(data) <= MAX_BODY and reply.length:  # reading is silent when less came than was promised
                 raise ConnectionError
         return reply.status, {name.lower(): text for name, text in reply.headers.items()}, data
@@ -997,8 +978,7 @@ class SystemOne:
         others can read the file.
         """
         key = environ.get(self.row.key_env, "").strip()
-        if key or not os.path.exists(path):
-            return key, key and self.row.key_env
+        if key or not os.path.exists(path): return key, key and self.row.key_env
         if os.name == "posix" and os.stat(path).st_mode & 0o077:
             raise JevlensError(f"key file: others can read {path}: chmod 600 it, and think of a new key")
         key, owner = (read_text(path).split() + ["", ""])[:2]
@@ -1021,8 +1001,7 @@ class SystemOne:
         while not box and not cancel.is_set() and time.monotonic() < end:
             thread.join(min(0.05, end - time.monotonic()))  # seconds between looks at `cancel`
         found = box[0] if box else DeadlineError()
-        if isinstance(found, Exception):
-            raise TransportError("cancelled") if cancel.is_set() else found
+        if isinstance(found, Exception): raise TransportError("cancelled") if cancel.is_set() else found
         return found
 
     def _try(self, box: list[Any], body: bytes, questions: Json, end: float, cancel: Any) -> None:
@@ -1034,8 +1013,7 @@ class SystemOne:
                 asked = getattr(error, "wait", None)
                 wait = backoff(body, tries) if asked is None else asked
                 late = tries >= self.retries or time.monotonic() + wait >= end
-                if late or not getattr(error, "again", False) or cancel.wait(wait):
-                    return box.append(error)
+                if late or not getattr(error, "again", False) or cancel.wait(wait): return box.append(error)
 
     def _once(self, body: bytes, questions: Json, left: float) -> Answers:
         """One try, within the seconds that are left."""
@@ -1065,8 +1043,7 @@ def asked_wait(headers: Mapping[str, str], now: float) -> float | None:
     None when neither says."""
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         raw = headers.get(name, "").strip()
-        if re.fullmatch(DECIMAL, raw):
-            return float(raw) * unit
+        if re.fullmatch(DECIMAL, raw): return float(raw) * unit
     with contextlib.suppress(ValueError, TypeError, OverflowError):  # what parsedate raises for what is no date
         from email.utils import parsedate_to_datetime
         return max(0.0, parsedate_to_datetime(raw).timestamp() - now)
@@ -1085,8 +1062,7 @@ def cmd_key(args: Any) -> None:
     stored key.
     """
     settings = Settings.load()
-    if args.forget and os.path.exists(settings.key_file):
-        os.unlink(settings.key_file)
+    if args.forget and os.path.exists(settings.key_file): os.unlink(settings.key_file)
     client = SystemOne(model=args.model or settings.model, key_file=settings.key_file)
     print(CONSENT.format(host=client.host), file=sys.stderr)
     if not (args.forget or args.check):
@@ -1121,15 +1097,13 @@ def valid_id(id: Any) -> bool:
 def pack(text: str) -> dict[str, str]:
     """The text of a record as JSON can hold it: `text`, or `text_b64` when it is not encodable as UTF-8."""
     data = text.encode("utf-8", "surrogatepass")
-    if data.decode("utf-8", "ignore") == text:
-        return {"text": text}
+    if data.decode("utf-8", "ignore") == text: return {"text": text}
     return {"text_b64": binascii.b2a_base64(data, newline=False).decode("ascii")}
 
 
 def unpack(record: Mapping[str, Any]) -> str:
     """The text of a record. LookupError, TypeError or ValueError for what is none."""
-    if "text_b64" in record:
-        return binascii.a2b_base64(record["text_b64"]).decode("utf-8", "surrogatepass")
+    if "text_b64" in record: return binascii.a2b_base64(record["text_b64"]).decode("utf-8", "surrogatepass")
     return cast(str, record["text"])
 
 
@@ -1159,8 +1133,7 @@ class DirectoryStore:
 
     def put(self, id: str, record: dict[str, Any]) -> None:
         """Write a record atomically. Raises OSError when the directory cannot be written."""
-        if not valid_id(id):
-            raise JevlensError(f"store: {str(id)[:40]!r} is not an id (r and hex digits)")
+        if not valid_id(id): raise JevlensError(f"store: {str(id)[:40]!r} is not an id (r and hex digits)")
         self._prune()  # before, so that what is stored now outlives any setting
         write_private(os.path.join(self.path, "outputs", id + ".json"), json.dumps(record, default=str).encode("ascii"))
 
@@ -1195,8 +1168,7 @@ class DirectoryStore:
                 write_private(stamp, b"")
                 for folder in ("outputs", "sessions"):
                     for entry in os.scandir(os.path.join(self.path, folder)):
-                        if now - entry.stat().st_mtime > self._keep:
-                            os.unlink(entry.path)
+                        if now - entry.stat().st_mtime > self._keep: os.unlink(entry.path)
 
 
 def _private(path: str, flags: int) -> int:
@@ -1211,8 +1183,7 @@ def write_private(target: str, data: bytes) -> None:
     """Write a file for the owner only, whole or not at all."""
     temporary = f"{target}.{os.getpid()}.{threading.get_ident()}.tmp"
     try:
-        with open(temporary, "wb", opener=_private) as file:
-            file.write(data)
+        with open(temporary, "wb", opener=_private) as file: file.write(data)
         os.replace(temporary, target)
     finally:
         with contextlib.suppress(OSError):  # moved, or never made
@@ -1263,8 +1234,7 @@ def search(pattern: str, lines: Sequence[str]) -> list[int]:
     A regex runs in a child interpreter for a second at most, since `re` cannot be stopped in a thread.
     """
     regex, low = re.fullmatch(REGEX, pattern), pattern.lower()
-    if not regex:
-        return [number for number, line in enumerate(lines) if low in line.lower()]
+    if not regex: return [number for number, line in enumerate(lines) if low in line.lower()]
     import subprocess
     request = json.dumps([regex.group(1), list(lines)]).encode("ascii")
     seconds = 1.2 + len(request) / 20_000_000  # with its start, and what it needs to read the text
@@ -1298,8 +1268,7 @@ def select(doc: views.Doc, asked: Mapping[str, str]) -> list[int]:
     chosen = set(range(total))
     if "lines" in asked:
         chosen = {line for low, high in ranges(asked["lines"]) for line in doc.numbers.lines(low, high)}
-    if "block" in asked:
-        chosen &= block_lines(doc, asked["block"])
+    if "block" in asked: chosen &= block_lines(doc, asked["block"])
     if "pattern" in asked:
         hits = chosen.intersection(search(asked["pattern"], doc.lines))
         chosen &= {line for hit in hits for line in range(hit - 2, hit + 3)}
@@ -1332,8 +1301,7 @@ def answer(id: str, record: Mapping[str, Any], asked: Mapping[str, str], cursor:
             width = len(str(numbers[chosen[-1]]))
             text = "\n".join(f"{numbers[line]:{width}}│ {doc.lines[line]}" for line in chosen)
     shown, follow = page(text, int(cursor[:12] or 0))
-    if shown == doc.text:
-        return shown
+    if shown == doc.text: return shown
     again = "".join(f", {key}={value!r}" for key, value in asked.items())
     more = f'; next page: recall("{id}"{again}, cursor="{follow}")' if follow else ""
     head = f"[{id}: {len(chosen)} of {len(doc.lines)} lines, in the {doc.numbers.origin}'s numbers{more}]"
@@ -1398,11 +1366,9 @@ class Lens:
                  gutter: bool | None = None, footer: Any = None, session: str | None = None) -> None:
         self.settings = settings or Settings.load()
         self.judge = make_judge(judge, self.settings)
-        if isinstance(self.judge, JevJudge):
-            self.judge.log = self.judge.log or self._log
+        if isinstance(self.judge, JevJudge): self.judge.log = self.judge.log or self._log
         self.store: Any = MemoryStore() if store is None else store
-        if isinstance(store, (str, os.PathLike)):
-            self.store = DirectoryStore(store, self.settings.keep_days)
+        if isinstance(store, (str, os.PathLike)): self.store = DirectoryStore(store, self.settings.keep_days)
         self.remember, self.gutter = remember, bool(gutter)
         self.footer: Callable[[Seen], str] = footer or (default_footer if footer is None else lambda seen: "")
         self.session, self.call_id = Session(), ""
@@ -1460,8 +1426,7 @@ class Lens:
         view, reason = choose(case, self.judge, self.settings)
         if view.name == "full" and len(doc.text) > MOST_CHARS and reason != "bounded":
             view, reason = views.head_tail(doc) or view, "too-large"
-        if self.remember:
-            view = without_known(doc, view, case.session.known(doc))
+        if self.remember: view = without_known(doc, view, case.session.known(doc))
         text, kept = views.render(doc, view, gutter=self.gutter, thin=not case.session.line_edits)
         seen = _full(doc.text, reason, doc)._replace(text=text, view="thin")
         if len(kept) < len(doc.lines):
@@ -1537,8 +1502,7 @@ class Lens:
         with self._lock:
             found, fold = list(messages), self._fold
             marks = [hash(repr(message)) for message in found]
-            if fold.marks != marks[:len(fold.marks)]:
-                fold = self._fold = Fold(self)
+            if fold.marks != marks[:len(fold.marks)]: fold = self._fold = Fold(self)
             fold.sent += map(fold.add, found[len(fold.sent):])
             fold.marks = marks
             return [old if new is None else copy.deepcopy(new) for old, new in zip(found, fold.sent)]
@@ -1557,8 +1521,7 @@ class Lens:
     def _log(self, event: Mapping[str, Any]) -> None:
         self._events.append(event)
         with contextlib.suppress(Exception):  # the log is a service; a full disk must not cost the result
-            if self.settings.log and hasattr(self.store, "log"):
-                self.store.log(event)
+            if self.settings.log and hasattr(self.store, "log"): self.store.log(event)
 
 
 def free_id(text: str, store: Any) -> str:
@@ -1597,33 +1560,28 @@ def choose(case: Case, judge: Any, settings: Settings) -> tuple[views.View, str]
     """The view, `full` with all lines for none, and the reason: steps 4 to 6 of README.md."""
     doc, known, code = case.doc, case.session.names, case.doc.kind == "code"
     full, early = views.View("full", tuple(range(len(doc.lines)))), getattr(judge, "needs_full", None)
-    if views.bounded(case.tool, case.args):
-        return full, "bounded"
+    if views.bounded(case.tool, case.args): return full, "bounded"
     case = case._replace(terms=views.terms(case.task, case.latest, case.said, case.args))
     # a judge may know before any view is made that the exact text is needed
     if early and decide(doc.kind, Choice("full", {}, early(case)), ("outline",), settings, 2)[1] == "needs-full":
         return full, "needs-full"
     offered = {view.name: view for view in views.candidates(doc, case.terms, getattr(judge, "looks_at", 99))}
-    if not offered:
-        return full, "no-candidates"
+    if not offered: return full, "no-candidates"
     blocks = doc.units() if code or "sections" in offered else ()
     choice = judge.choose(case, list(offered.values()), blocks)
     name, reason = decide(doc.kind, choice, list(offered), settings, len(blocks))
-    if name == "full":
-        return full, reason
+    if name == "full": return full, reason
     keep: Iterable[int] = offered[name].keep
     second = name == "sections" or code and name in ("outline", "focus")
     if second and len(blocks) > 1 and (choice.need is None or choice.need):
         need = choice.need or judge.need(case, blocks)
-        if not code and max(need) < settings.section_floor:
-            return full, "floor"
+        if not code and max(need) < settings.section_floor: return full, "floor"
         limit, forced = settings.expand_above if code else settings.section_expand_above, pointed(case, blocks)
         # a header of under 20 lines (imports) goes along
         back = [block for at, block in enumerate(blocks) if round(need[at], 6) > limit or forced[at]
                 or block.kind == "header" and block.end - block.start < 20]
         name, keep = "relevant", {*keep, *(line for block in back for line in range(block.start, block.end))}
-    if not code:
-        keep = views.cover(doc, keep, known, case.terms)
+    if not code: keep = views.cover(doc, keep, known, case.terms)
     keep = views.close_gaps(doc, keep, 40)  # characters: a smaller gap costs as much as its marker
     view = views.View(name, tuple(keep), views.fit(doc, keep, case.terms, known))
     # a view of 90 % of full, blocks put back, is sent as full
@@ -1656,8 +1614,7 @@ def dropped_names(doc: views.Doc, view: views.View) -> tuple[str, ...]:
 
 def make_judge(judge: Any, settings: Settings) -> Any:
     """The judge of a name. `auto` is Jev when there is a key for the provider of `settings.model`, else local."""
-    if not isinstance(judge, str):
-        return judge
+    if not isinstance(judge, str): return judge
     name = settings.classifier or judge if judge == "auto" else judge
     if name not in ("auto", "jev", "local", "mock"):
         raise JevlensError(f"judge {judge!r}: use auto, local, jev, or an object with choose and need")
@@ -1666,8 +1623,7 @@ def make_judge(judge: Any, settings: Settings) -> Any:
             client = SystemOne(model=settings.model, key_file=settings.key_file)
             return JevJudge(client, settings) if client.key_source or name == "jev" else LocalJudge()
     except JevlensError as error:
-        if name == "jev":
-            raise
+        if name == "jev": raise
         print(f"jevlens: {error}; the local judge is used", file=sys.stderr)
     return LocalJudge()
 
@@ -1697,8 +1653,7 @@ def as_sent(case: Case, seen: Seen, store: Any) -> tuple[Case, str, list[int] | 
 
     An output that is a view of ours stands for the stored text and shows some of its lines; none if it is not stored.
     """
-    if seen.id or not is_view(seen.text):
-        return case, seen.text, [line - 1 for line in seen.kept] if seen.id else None
+    if seen.id or not is_view(seen.text): return case, seen.text, [line - 1 for line in seen.kept] if seen.id else None
     ids = re.findall(rf"\b{ID}\b", seen.text[-VIEW_TAIL:])
     record = store.get(ids[-1]) if ids else None
     if record is None or len(str(record.get("text"))) > SESSION_TAIL:  # so long a one is not remembered anyway
@@ -1724,10 +1679,8 @@ def _parts(message: Any) -> Iterable[Any]:
 
 def swapped(value: Any, change: Callable[[str], str], key: str = "text") -> Any:
     """A result with each of its texts changed and all else as it is: images, blocks of another type, other fields."""
-    if isinstance(value, str):
-        return change(value) if value and key in TEXT_KEYS else value
-    if isinstance(value, list):
-        return [swapped(part, change, "") for part in value]
+    if isinstance(value, str): return change(value) if value and key in TEXT_KEYS else value
+    if isinstance(value, list): return [swapped(part, change, "") for part in value]
     # Gemini's parts have no type
     if isinstance(value, Mapping) and value.get("type") in ("text", "input_text", "output_text", None):
         return {inner: swapped(part, change, inner) for inner, part in value.items()}
@@ -1756,8 +1709,7 @@ class Fold:
                 reply = (_get(message, "id") if kind == "message" else None) or self.reply or "reply"
                 self.said, self.reply = self.said if reply == self.reply else "", reply
             new = message if role in ASSISTANT or self.learn else copy.deepcopy(message)
-            for part in _parts(new):
-                self._part(part, role, part is new)
+            for part in _parts(new): self._part(part, role, part is new)
             return None if new == message else new
         return None
 
@@ -1846,11 +1798,9 @@ def claude_response(response: Any, change: Callable[[str], str]) -> Any:
     if path:
         response = {key: value for key, value in response.items() if not key.startswith("persistedOutput")}
         response["stdout"] = read_text(path) if os.path.getsize(path) < PAYLOAD_MAX else ""
-    if names and not response.get("content"):
-        return {**response, "filenames": change("\n".join(names)).split("\n")}
+    if names and not response.get("content"): return {**response, "filenames": change("\n".join(names)).split("\n")}
     new = swapped(response, change)
-    if _get(_get(new, "file"), "content"):
-        new["file"]["numLines"] = new["file"]["content"].count("\n") + 1
+    if _get(_get(new, "file"), "content"): new["file"]["numLines"] = new["file"]["content"].count("\n") + 1
     return new
 
 
@@ -1900,8 +1850,7 @@ def hook(data: bytes, store: Any, settings: Settings) -> str:
         return seen[-1].text
 
     told = reply(rewrite(response, change))
-    if not seen:
-        raise JevlensError("hook: no text in the result")
+    if not seen: raise JevlensError("hook: no text in the result")
     return json.dumps(told) if any(each.view != "full" for each in seen) else ""
 
 
@@ -1910,8 +1859,7 @@ def cmd_hook(args: Any) -> str:
 
     --print-config: print the settings to paste into claude, codex or copilot.
     """
-    if args.print_config:
-        return json.dumps(host_config(args.print_config), indent=2)
+    if args.print_config: return json.dumps(host_config(args.print_config), indent=2)
     own = _own_lens()
     try:
         return hook(PAYLOAD or sys.stdin.buffer.read(), own.store, own.settings)
@@ -2044,8 +1992,7 @@ def write_text(text: str, stream: Any = None) -> None:
 def read_text(path: str) -> str:
     """The text of a file or, for `-`, of standard input; bytes that are not UTF-8 become lone surrogates and back."""
     try:
-        with contextlib.nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb") as file:
-            data = file.read()
+        with contextlib.nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb") as file: data = file.read()
     except OSError as error:
         raise JevlensError(f"{path}: {error.strerror or type(error).__name__}") from None
     if b"\0" in data[:8000] and path != "-":  # what git looks at, too
@@ -2056,8 +2003,7 @@ def read_text(path: str) -> str:
 def _show(lens: Lens, text: str, tool: str, call: Json, task: str, failed: bool = False, stream: Any = None) -> None:
     """Write the view of an output; say on stderr when something failed and it is whole for that reason."""
     seen = lens.see(text, tool, call, task, is_error=failed)
-    if seen.reason.startswith(("fault: ", "judge: ")):
-        print(f"jevlens: sent whole: {seen.reason}", file=sys.stderr)
+    if seen.reason.startswith(("fault: ", "judge: ")): print(f"jevlens: sent whole: {seen.reason}", file=sys.stderr)
     write_text(seen.text + ("" if seen.text is text else "\n"), stream)
 
 
@@ -2112,8 +2058,7 @@ def cmd_recall(args: Any) -> str:
 
 def _listing(args: Any, data: Any, keys: str) -> str:
     """Rows as JSON, or these keys of them in columns; what a terminal would obey is shown as `?`."""
-    if args.json:
-        return json.dumps(data)
+    if args.json: return json.dumps(data)
     names = keys.split()
     lines = ["  ".join(f"{row.get(name, '')!s:12}" for name in names) for row in (dict(zip(names, names)), *data)]
     return "\n".join("".join(sign if sign.isprintable() else "?" for sign in line).rstrip() for line in lines)
@@ -2167,19 +2112,16 @@ def cmd_diff(args: Any) -> str:
     import html
     own = _own_lens()
     rows = [row for row in own.store.events() if "kept_lines" in row and row.get("id") and args.id in (None, row["id"])]
-    if not rows:
-        raise JevlensError(f"diff: {args.id or 'no shortened output'}: not in the log of this store")
+    if not rows: raise JevlensError(f"diff: {args.id or 'no shortened output'}: not in the log of this store")
     doc, row = read_record(own._record(rows[-1]["id"])), rows[-1]
     sent = {line - 1 for low, high in ranges(row["kept_lines"] or "0") for line in range(low, high + 1) if line}
     saved = 1 - row["after"] / max(1, row["before"])
     head = f"{row['view']} · {row['after']:,} of {row['before']:,} tokens (−{saved:.0%}) · {row['id']}"
-    if args.sent:
-        return f"{head}\n{views.render(doc, views.View(row['view'], tuple(sorted(sent)))).text}"
+    if args.sent: return f"{head}\n{views.render(doc, views.View(row['view'], tuple(sorted(sent)))).text}"
     colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     forms = DIFF["page" if args.html else "colour" if colour else "plain"]
     lines = [forms[at in sent].format(html.escape(line) if args.html else line) for at, line in enumerate(doc.lines)]
-    if not args.html:
-        return "\n".join([head, *lines])
+    if not args.html: return "\n".join([head, *lines])
     write_private(args.html, PAGE.format(html.escape(head), "\n".join(lines)).encode("utf-8", "replace"))
     print(f"jevlens: wrote {args.html}", file=sys.stderr)
     return ""
@@ -2210,8 +2152,7 @@ def cmd_evidence(args: Any) -> str:
     history = _history()
     found = [history.extract(session.entries, args.query, max_view_bytes=args.bytes).text
              for session in history.read_session(args.session)]
-    if not any(found):
-        raise JevlensError(f"evidence: no user or assistant text, or none within {args.bytes} bytes")
+    if not any(found): raise JevlensError(f"evidence: no user or assistant text, or none within {args.bytes} bytes")
     return "\n".join(found)
 
 
@@ -2263,8 +2204,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     try:
         found: str | int | None = globals()["cmd_" + args.name](args)
-        if isinstance(found, str):
-            write_text(found if found.endswith("\n") or not found else found + "\n")
+        if isinstance(found, str): write_text(found if found.endswith("\n") or not found else found + "\n")
         return found if isinstance(found, int) else 0
     except KeyboardInterrupt:
         return 130  # 128 + SIGINT, as shells say it
@@ -2273,5 +2213,4 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+if __name__ == "__main__": sys.exit(main())

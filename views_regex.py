@@ -388,8 +388,7 @@ def _separator(lines: Sequence[str]) -> str:
         found = [number for number in (_prefix_of(line, separator)[1] for line in sample) if number]
         steps = sum(b == a + 1 for a, b in zip(found, found[1:]))
         # blank file lines keep their number, so nearly every line has one; a header of a few lines is allowed for
-        if len(found) >= max(5, 0.6 * len(sample)) and steps >= 0.9 * (len(found) - 1):
-            return separator
+        if len(found) >= max(5, 0.6 * len(sample)) and steps >= 0.9 * (len(found) - 1): return separator
     return ""
 
 
@@ -411,8 +410,7 @@ def numbering(lines: Sequence[str], shown: Sequence[Shown] = ()) -> Numbering:
         parts = (range(item.first, (item.last or 0) + 1) for item in shown[:-1])
         counted = chain([0] * header_lines(lines), *parts, count(shown[-1].first))  # the host's own lines stand first
         numbers = list(islice(counted, len(lines)))
-        if numbers[-1] >= shown[-1].first:
-            return Numbering("file", numbers)
+        if numbers[-1] >= shown[-1].first: return Numbering("file", numbers)
     return Numbering("output", own)
 
 
@@ -449,8 +447,7 @@ class Doc:
         owner = [Block("", 0, total + UNIT_LINES + 1, -1, "rest")] * total
         for block in blocks(self):
             outer = owner[block.start]
-            if outer.end - outer.start > UNIT_LINES:
-                owner[block.start:block.end] = [block] * (block.end - block.start)
+            if outer.end - outer.start > UNIT_LINES: owner[block.start:block.end] = [block] * (block.end - block.start)
         parts = ((block, list(lines)) for block, lines in groupby(range(total), owner.__getitem__))
         return [block._replace(start=lines[0], end=lines[-1] + 1) for block, lines in parts]
 
@@ -459,8 +456,7 @@ def _once(make: Callable[..., _T]) -> Callable[..., _T]:
     """A function of a Doc (and of terms) that is worked out once for each; the Doc keeps what it gave."""
     def _kept(doc: Doc, *terms: _Terms) -> _T:
         key = (make, *(pair for each in terms for pair in each.items()))
-        if key not in doc.memo:
-            doc.memo[key] = make(doc, *terms)
+        if key not in doc.memo: doc.memo[key] = make(doc, *terms)
         found: _T = doc.memo[key]
         return found
     return _kept
@@ -565,8 +561,7 @@ def _sample(lines: Sequence[str]) -> list[str]:
     """The non-blank lines, cut to _WIDTH, of the first, some of the middle and the last, without the host's header."""
     body = lines[header_lines(lines):]
     rest = len(body) - _HEAD - _TAIL
-    if rest > _MIDDLE:
-        body = [*body[:_HEAD], *body[_HEAD:_HEAD + rest:rest // _MIDDLE], *body[-_TAIL:]]
+    if rest > _MIDDLE: body = [*body[:_HEAD], *body[_HEAD:_HEAD + rest:rest // _MIDDLE], *body[-_TAIL:]]
     return [line for line in (line[:_WIDTH].rstrip("\r") for line in body) if line.strip()]
 
 
@@ -624,8 +619,7 @@ def _file_shape(paths: Sequence[str], sample: Sequence[str], by_tool: bool) -> t
         return "code" if typed else "command", "read" if by_tool else "display"
     shape = next(name for name in _NOT_CODE if name in languages)
     shape = shape or ("table" if _is_table(sample) else "read" if _is_code(sample) else "docs")
-    if by_tool:
-        return "data" if shape == "log" else _KIND_OF_SHAPE.get(shape, "command"), shape
+    if by_tool: return "data" if shape == "log" else _KIND_OF_SHAPE.get(shape, "command"), shape
     typed = languages == {"docs"} and _count(sample, "atx") + _count(sample, "rule-line") > 1
     return "prose" if typed else "command", "display" if shape == "read" else shape
 
@@ -637,8 +631,7 @@ def _command_shape(sample: Sequence[str], command: str) -> str:
     known = [shape for shape in (shape_of(word) or shape_of(word.split(" ")[0]) for word in words) if shape]
     if "terminal" in known:  # a capture may hold anything
         return "terminal"
-    if known[-1:] == ["search"] and set(known) <= {"search", "tree"}:
-        return _search_shape(sample)
+    if known[-1:] == ["search"] and set(known) <= {"search", "tree"}: return _search_shape(sample)
     shape = _content_shape(sample)
     if shape not in ("diff", "test", "search") and not _SHOWERS.isdisjoint(words) and _is_code(sample) and any(
             language_of(word) not in _NOT_CODE for word in named_files("bash", {"command": command})):
@@ -666,12 +659,9 @@ def classify(lines: Sequence[str], tool: str = "", args: Mapping[str, Any] | Non
     if listed or "Here's the files and directories up to" in "".join(sample[:1]):
         return "listing", "filelist" if tool == "grep" else "tree"
     paths = [wrapped] if wrapped else [item.path for item in shown]
-    if paths:
-        return _file_shape(paths, sample, bool(wrapped) or tool == "read")
-    if tool == "bash":
-        return "command", _command_shape(sample, str(args.get("command") or ""))
-    if tool in ("ls", "find"):
-        return "listing", "tree"
+    if paths: return _file_shape(paths, sample, bool(wrapped) or tool == "read")
+    if tool == "bash": return "command", _command_shape(sample, str(args.get("command") or ""))
+    if tool in ("ls", "find"): return "listing", "tree"
     shape = _search_shape(sample) if tool == "grep" else _content_shape(sample)
     if shape not in ("diff", "search", "filelist", "json", "test"):
         # a recorded call may come without its tool's name: what it was asked with tells as well
@@ -695,8 +685,7 @@ def _statements(command: str) -> list[list[list[str]]]:
     """Statements of pipeline stages of words with their quotes; what follows a here-document is not read."""
     out: list[list[list[str]]] = [[[]]]
     for found in pattern("shell-word").finditer(command[:_COMMAND_CAP]):
-        if found["here"]:
-            break
+        if found["here"]: break
         if not found["op"]:
             out[-1][-1].append(found.group())
         elif found["op"] == "|":
@@ -768,8 +757,7 @@ def _stage(words: Sequence[str]) -> tuple[list[range], list[str]]:
     found = pattern("stage").match("\n".join(words))
     named = [found["object"] or "", *found["paths"].split("\n")] if found else []
     paths = [path for word in named if word for path in islice(_braces(word), _PATH_CAP + 1)]
-    if not found or not all(paths) or len(paths) > _PATH_CAP:
-        return [], []
+    if not found or not all(paths) or len(paths) > _PATH_CAP: return [], []
     cuts = [range(int(found["from"] or found["low"] or 1), int(found["high"] or _END - 1) + 1)]
     if found["script"]:
         cuts = [range(-1, 0) if low == "$" else range(int(low), _END if high == "$" else int(high or low) + 1)
@@ -786,8 +774,7 @@ def _braces(word: str) -> Iterator[str]:
     if not group or word.count("{") > 64:
         yield word if set(word).isdisjoint("{}") else ""
     else:
-        for part in group[1].split(","):
-            yield from _braces(word[:group.start()] + part + word[group.end():])
+        for part in group[1].split(","): yield from _braces(word[:group.start()] + part + word[group.end():])
 
 
 # Programs whose next word says what they do, options that take a word, and what is not worth naming beside others.
@@ -803,8 +790,7 @@ def _program(words: Sequence[str]) -> tuple[str, list[str]]:
     plain = list(map(_unquoted, words)) or [""]
     name, *rest = list(dropwhile(pattern("not-program").match, plain)) or plain[-1:]
     name = name.rsplit("/", 1)[-1]
-    if name[:6] == "python" and rest[:1] == ["-m"] and len(rest) > 1:
-        name, *rest = rest[1:]
+    if name[:6] == "python" and rest[:1] == ["-m"] and len(rest) > 1: name, *rest = rest[1:]
     if name in ("bash", "sh", "zsh") and len(rest) > 1 and rest[0][:1] == "-" and rest[0][-1] == "c":
         return next(iter(programs(rest[1])), name), rest[2:]
     name = {"gradlew": "gradle", "mvnw": "mvn", "py.test": "pytest"}.get(name, name)
@@ -826,8 +812,7 @@ def programs(command: str) -> list[str]:
 def bounded(tool: str, args: Mapping[str, Any]) -> bool:
     """Whether the agent cut the output itself to at most 400 lines: a read's limit, `head`, `tail`, `sed -n 'a,bp'`."""
     limit = args.get("limit")
-    if tool == "read":
-        return isinstance(limit, int) and 0 < limit <= _BOUND
+    if tool == "read": return isinstance(limit, int) and 0 < limit <= _BOUND
     total = 0
     for first, *others in _statements(str(args.get("command") or "")):
         if _program(first)[0] not in _QUIET:
@@ -979,8 +964,7 @@ def _method_at(clean: Sequence[str], levels: Sequence[int], at: int, language: s
 def _declarations(doc: Doc) -> list[_Found]:
     """The declarations of a text, in order, nested or disjoint: a block ends at the line that falls to its level."""
     lines, language = doc.bare, _language(doc)
-    if not language:
-        return []
+    if not language: return []
     total = next((at for at in range(len(lines), 0, -1) if lines[at - 1].strip()), 0)
     clean = _clean(lines[:total], _SCAN.get(language, "scan-hash"))
     levels = _levels(clean, language)
@@ -1020,14 +1004,11 @@ def _misled(lines: Sequence[str], item: _Found) -> bool:
 
 def _language(doc: Doc) -> str:
     """The language of code by its path, else by its shebang, signatures or line ends; "" for what declares nothing."""
-    if doc.shape in ("config", "json"):
-        return "keys"
-    if doc.shape not in ("read", "display", "edit") or len(doc.text) > _CODE_MOST:
-        return ""
+    if doc.shape in ("config", "json"): return "keys"
+    if doc.shape not in ("read", "display", "edit") or len(doc.text) > _CODE_MOST: return ""
     named = language_of(doc.shown[0].path) if doc.shown else ""
     rows = [line.strip() for line in doc.bare[:300]]
-    if f"declare-{named}" in RULES:
-        return named
+    if f"declare-{named}" in RULES: return named
     if rows[0][:2] == "#!":
         return next((word for word in ("python", "ruby") if word in rows[0]), "js" if "node" in rows[0] else "bash")
     if sum(row.startswith(("def ", "class ", "async def ")) and row.endswith((":", "(")) for row in rows) > 1:
@@ -1067,8 +1048,7 @@ def blocks(doc: Doc) -> list[Block]:
             skipped = max(skipped, block.end)
         elif block.start >= skipped:
             found.append(block)
-    if doc.shape == "table" or len(doc.lines) < 2:
-        return []
+    if doc.shape == "table" or len(doc.lines) < 2: return []
     return found if found and found[0].kind == "key" else _with_gaps(doc, found) if found else _section_blocks(doc)
 
 
@@ -1138,8 +1118,7 @@ def _named_by(rule: str, other: str, again: bool, lines: Sequence[str]) -> Itera
     match, match_other = pattern(rule).match, pattern(other).match
     for at, line in enumerate(lines):
         found = match(line, 0, _WIDTH) or match_other(line, 0, _WIDTH)
-        if found and (again or found[1] != name):
-            yield at, 0, found[1]
+        if found and (again or found[1] != name): yield at, 0, found[1]
         name = found[1] if found else "" if line == "--" else name
 
 
@@ -1170,8 +1149,7 @@ def _paragraphs(lines: Sequence[str]) -> Iterator[_Start]:
         if at + 1 - starts[-1] >= _SECTION and below.strip() and (
                 not line.strip() or not below[0].isspace() and mark(below[:_WIDTH])):
             starts.append(at + 1)
-    if len(starts) < 2 and len(lines) >= 2 * _CHUNK:
-        starts = list(range(0, len(lines), _CHUNK))
+    if len(starts) < 2 and len(lines) >= 2 * _CHUNK: starts = list(range(0, len(lines), _CHUNK))
     return ((at, 0, _meaning(lines[at:at + _SECTION]) or lines[at]) for at in starts)
 
 
@@ -1236,21 +1214,17 @@ def strings(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, (Mapping, list, tuple)):
-        for item in value.values() if isinstance(value, Mapping) else value:
-            yield from strings(item)
+        for item in value.values() if isinstance(value, Mapping) else value: yield from strings(item)
 
 
 def _words(text: str) -> Iterator[tuple[str, float]]:
     """(term, weight) for each quotation, code and word of a text, in their order."""
-    for groups in pattern("literal").findall(text):
-        yield "".join(groups).strip().lower(), _NAMED
+    for groups in pattern("literal").findall(text): yield "".join(groups).strip().lower(), _NAMED
     named, parts = pattern("name-sign").search, pattern("name-part").findall
     for word in pattern("word").findall(text):
-        if len(word) >= 4 and named(word):
-            yield word.lower(), _NAMED
+        if len(word) >= 4 and named(word): yield word.lower(), _NAMED
         for part in parts(word):
-            if len(part) >= 4 and part.lower() not in _STOP_WORDS:
-                yield _stem(part.lower()), 1.0
+            if len(part) >= 4 and part.lower() not in _STOP_WORDS: yield _stem(part.lower()), 1.0
 
 
 @lru_cache(maxsize=1 << 14)
@@ -1276,11 +1250,9 @@ def _lines_with(doc: Doc, literal: str, most: int = _HITS_MOST, rule: str = "") 
     found: list[int] = []
     at = low.find(literal)
     for _ in range(2 * len(doc.lines)):  # places looked at: where there are more, the literal stands inside words
-        if at < 0 or len(found) >= most:
-            break
+        if at < 0 or len(found) >= most: break
         fits = not match or match(doc.text, at)
-        if fits:
-            found.append(bisect_right(starts, at) - 1)
+        if fits: found.append(bisect_right(starts, at) - 1)
         at = low.find(literal, starts[found[-1] + 1] if fits else at + 1)
     return found
 
@@ -1296,8 +1268,7 @@ def _scores(doc: Doc, terms: _Terms) -> Mapping[int, float]:
     scores: defaultdict[int, float] = defaultdict(float)
     for term, weight in terms.items():
         hits = _lines_with(doc, term, common, "word-start")
-        for line in hits if len(hits) < common else ():
-            scores[line] += weight * log2(1.1 * total / len(hits))
+        for line in hits if len(hits) < common else (): scores[line] += weight * log2(1.1 * total / len(hits))
     declared, lines = pattern("declaration").match, _plain(doc)
     return {line: round(scores[line] * (_STRUCTURE_LIFT if declared(lines[line]) else 1.0), 6)
             for line in sorted(scores)}
@@ -1411,8 +1382,7 @@ def signals(doc: Doc, terms: _Terms = {}) -> View | None:
 
 def tree(doc: Doc, terms: _Terms = {}) -> View | None:
     """The first eight entries of each directory, and entries that case terms name; for two directories or more."""
-    if doc.shape not in _LISTS[:2] or len(blocks(doc)) < 2:
-        return None
+    if doc.shape not in _LISTS[:2] or len(blocks(doc)) < 2: return None
     return _view(doc, "tree", _firsts(doc, 8) | _by_shares(doc, terms), terms)
 
 
@@ -1420,8 +1390,7 @@ def matches(doc: Doc, terms: _Terms = {}) -> View | None:
     """The first six rows of each file of a search, and every line that is no row; needs 10 rows, 60 % of the lines."""
     row = pattern("match-row").match
     others = {line: text.strip() for line, text in enumerate(_plain(doc)) if not row(text)}
-    if len(doc.lines) - len(others) < max(10, 0.6 * len(doc.lines)):
-        return None
+    if len(doc.lines) - len(others) < max(10, 0.6 * len(doc.lines)): return None
     keep = _firsts(doc, 6).union(line for line, text in others.items() if text not in ("", "--"))
     return _view(doc, "matches", keep, terms)
 
@@ -1446,8 +1415,7 @@ def _templates(doc: Doc) -> list[list[int]]:
     texts = raw.translate(bytes.maketrans(b"123456789", b"0" * 9)).decode("utf-8", "surrogatepass").split("\n")
     template = {text: thin("#", text.strip()) for text in set(texts)}
     groups: defaultdict[str, list[int]] = defaultdict(list)
-    for line, text in enumerate(texts):
-        groups[template[text]].append(line)
+    for line, text in enumerate(texts): groups[template[text]].append(line)
     groups.pop("", None)
     return list(groups.values())
 
@@ -1487,8 +1455,7 @@ def testlog(doc: Doc, terms: _Terms = {}) -> View | None:
     keep = {line for line in near if lost(lines[line])}
     before = _BEFORE_MARK if len(failed) > _FEW_FAILURES else _BEFORE_MARK_FEW
     told: set[str] = set()
-    for start, end in failed:
-        keep |= _failure(lines, start, end, told, before)
+    for start, end in failed: keep |= _failure(lines, start, end, told, before)
     return _view(doc, "testlog", keep | _summary_lines(doc) | _edges(doc, 3, 5), terms) if keep else None
 
 
@@ -1506,8 +1473,7 @@ def _failures(lines: Sequence[str], starts: Sequence[int]) -> list[tuple[int, in
         end = next((line for line in range(start + 1, stop) if ended(lines[line])), stop)
         if lines[start].lstrip().startswith(("--- FAIL:", "(fail)")):  # go and bun print the verdict after the words
             least = max(found[-1][1] if found else 0, start - _MANY)
-            while start > least and not ended(lines[start - 1]):
-                start -= 1
+            while start > least and not ended(lines[start - 1]): start -= 1
         found.append((start, end))
     return found
 
@@ -1540,8 +1506,7 @@ def _library_lines(lines: Sequence[str], start: int, end: int) -> set[int]:
         indent = len(text) - len(text.lstrip())
         below_source = not indent and text[0] != "F" and ": in " not in text
         deeper = takewhile(lambda at: lines[at][:indent + 1].isspace(), range(line + 1, after))
-        if library(text):
-            folded.update(range(before + 1, line + 1) if below_source else (line, *deeper))
+        if library(text): folded.update(range(before + 1, line + 1) if below_source else (line, *deeper))
     return {line for line in folded if not lines[line].startswith("E  ")}
 
 
@@ -1570,8 +1535,7 @@ def base(doc: Doc, terms: _Terms) -> View | None:
 
     Code has none (its outline and blocks are the lens's); docs and config are shown by their outline, else sections.
     """
-    if doc.shape in ("docs", "config"):
-        return outline(doc, terms) or sections(doc, terms)
+    if doc.shape in ("docs", "config"): return outline(doc, terms) or sections(doc, terms)
     if doc.shape in ("read", "display", "edit") or doc.shape in ("tree", "filelist") and len(doc.lines) <= _LIST_WHOLE:
         return None
     return _view(doc, "base", _BASES.get(doc.shape, _by_shares)(doc, terms), terms)
@@ -1838,10 +1802,8 @@ def tidy(line: str) -> str:
 
     `E` and `>` lines carry pytest's assertion columns, which are read by alignment.
     """
-    if line[:1] in ("E", ">"):
-        return line
-    if "  " in line or "\t" in line:
-        line = pattern("padding").sub("  ", line).rstrip(" \t")
+    if line[:1] in ("E", ">"): return line
+    if "  " in line or "\t" in line: line = pattern("padding").sub("  ", line).rstrip(" \t")
     return pattern("bar").sub(lambda match: match.group()[:_BAR] + "…", line)
 
 
