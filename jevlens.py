@@ -82,15 +82,23 @@ def _setting(default: Any, env: str, low: float = 0.0, high: float = 1.0, words:
     return field(default=default, metadata={"env": "JEV_LENS_" + env, "value": _value})
 
 
+def _variant(path: str) -> dict[str, Any]:
+    """What a variant file says: another value for fields of Settings (`config`), and `prompts`."""
+    data = json.loads(read_text(path))
+    data = data.get("variant", data)
+    return {**data.get("config", {}), "prompts": dict(data.get("prompts", {}))}
+
+
 @dataclass(frozen=True)
 class Settings:
     """Every setting of the lens with its default; names of the environment are JEV_LENS_ + the second word.
 
-    Probabilities lie in 0..1. A file that JEV_LENS_VARIANT names may give the fields another value (`config`), and is
-    the only place that `prompts` come from. data_dir, key_file: of the command line, hook and MCP; where nothing names
-    them, `load` fills in the platform's per-user data folder and `key` in it.
+    Probabilities lie in 0..1. variant: what the file that JEV_LENS_VARIANT names gives the other fields, before the
+    environment, and `prompts`. data_dir, key_file: of the command line, hook and MCP; where nothing names them, `load`
+    fills in the platform's per-user data folder and `key` in it.
     """
 
+    variant: Mapping[str, Any] = field(default_factory=dict, metadata={"env": "JEV_LENS_VARIANT", "value": _variant})
     presend: bool = _setting(True, "PRESEND")
     disabled: bool = _setting(False, "DISABLED")
     min_tokens: int = _setting(1200, "PRESEND_MIN_TOKENS", 0, 10**9)  # smaller results cost less than a mistake
@@ -115,29 +123,20 @@ class Settings:
     keep_days: float = _setting(90.0, "KEEP_DAYS", 0, 36_500)
     data_dir: str = _setting("", "DATA_DIR")
     exclude: str = _setting("", "EXCLUDE")  # tool names and path globs, comma-separated: never shortened
-    prompts: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def load(cls, environ: Mapping[str, str] = os.environ) -> "Settings":
         """Settings from an environment; what is no value of its setting stays at the default, with a line on stderr."""
-        values, config = {}, {}  # type: dict[str, Any], dict[str, Any]
-        if environ.get("JEV_LENS_VARIANT"):
+        values: dict[str, Any] = {}
+        for item in fields(cls):
+            raw = values.get("variant", {}).get(item.name, environ.get(item.metadata["env"], ""))
             try:
-                data = json.loads(read_text(environ["JEV_LENS_VARIANT"]))
-                data = data.get("variant", data)
-                config, values = {**data.get("config", {})}, {"prompts": dict(data.get("prompts", {}))}
-            except (JevlensError, ValueError, TypeError, AttributeError, RecursionError) as error:
-                print(f"jevlens: JEV_LENS_VARIANT: ignored, {type(error).__name__}", file=sys.stderr)
-        for item in fields(cls)[:-1]:
-            for raw in (environ.get(item.metadata["env"]), config.get(item.name)):
-                try:
-                    values.update({} if raw in (None, "") else {item.name: item.metadata["value"](raw)})
-                except (TypeError, ValueError, OverflowError):
-                    print(f"jevlens: {item.metadata['env']}: ignored, not a value of this setting", file=sys.stderr)
-        folders = {"win32": ("LOCALAPPDATA", "~/AppData/Local"), "darwin": ("", "~/Library/Application Support")}
-        name, usual = folders.get(sys.platform, ("XDG_DATA_HOME", "~/.local/share"))
-        values.setdefault("data_dir", os.path.join(os.path.expanduser(environ.get(name) or usual), "jevlens"))
-        values.setdefault("key_file", os.path.join(values["data_dir"], "key"))
+                if raw != "": values[item.name] = item.metadata["value"](raw)
+            except (JevlensError, ValueError, TypeError, AttributeError, OverflowError, RecursionError):
+                print(f"jevlens: {item.metadata['env']}: ignored, not a value of this setting", file=sys.stderr)
+        usual = {"win32": "AppData/Local", "darwin": "Library/Application Support"}.get(sys.platform, ".local/share")
+        folder = os.path.join(environ.get("XDG_DATA_HOME") or os.path.expanduser("~/" + usual), "jevlens")
+        values.setdefault("key_file", os.path.join(values.setdefault("data_dir", folder), "key"))
         return cls(**values)
 
 
@@ -150,23 +149,19 @@ def tokens(text: str) -> int:
 
 # Names that the known hosts give to the canonical tools, compared in lower case, and to their arguments: the first that
 # is given counts. What an editor does is said by its argument `command`.
-TOOL_NAMES = {
-    "bash": "bash shell exec_command execute_bash run_shell_command run_command terminal local_shell run_in_terminal "
-            "powershell execute_command shell_command bash_command",
+OUR_NAME = {name: ours for ours, names in {
+    "bash": "bash shell exec_command shell_command execute_bash execute_command run_shell_command terminal powershell",
     "read": "read view open read_file readfile view_file viewcode cat read_many_files open_file",
     "grep": "grep search rg grep_search search_files search_file_content ripgrep find_in_files",
-    "find": "find glob find_files glob_search file_search search_file find_file",
+    "find": "find glob find_files glob_search file_search", "ls": "ls list list_dir list_directory list_files",
     "edit": "edit multiedit apply_patch str_replace replace edit_file search_replace notebookedit insert patch",
-    "editor": "str_replace_editor str_replace_based_edit_tool file_editor editor",
-    "ls": "ls list list_dir list_directory list_files", "write": "write create create_file write_file write_to_file"}
+    "write": "write create create_file write_file write_to_file",
+    "editor": "str_replace_editor str_replace_based_edit_tool file_editor"}.items() for name in names.split()}
 ARG_NAMES = {
-    "path": "path file_path filePath filename file target_file relative_workspace_path absolute_path AbsolutePath "
-            "dir_path",
-    "command": "command cmd CommandLine script", "pattern": "pattern query regex search",
+    "path": "path file_path filePath filename file target_file absolute_path dir_path", "command": "command cmd script",
+    "pattern": "pattern query regex search", "content": "content file_text contents", "patch": "patch input diff",
     "old": "old old_str old_string oldText oldString", "new": "new new_str new_string newText newString",
-    "content": "content file_text contents", "patch": "patch input diff",
     "offset": "offset start_line startLine line_start", "end_line": "end_line endLine line_end"}
-OUR_NAME = {name: ours for ours, names in TOOL_NAMES.items() for name in names.split()}
 
 
 def parsed(text: Any, otherwise: Any = None) -> Any:
@@ -192,25 +187,16 @@ def canonical(tool: str, args: Mapping[str, Any] | str | None) -> tuple[str, dic
     if isinstance(command, (list, tuple)):
         words = [str(word) for word in command]
         found["command"] = words[-1] if len(words) == 3 and words[1] in ("-c", "-lc") else shlex.join(words)
-    if isinstance(span, (list, tuple)) and [type(end) for end in span] == [int, int]:
-        found["offset"], lines = span[0], span[1] - span[0] + 1  # to the end: -1, or none
-        found["limit"] = found.get("limit") or (lines if lines > 0 else None)
+    if isinstance(span, (list, tuple)) and [type(end) for end in span] == [int, int]:  # to the end: -1, or none
+        found.update(offset=span[0], limit=found.get("limit") or max(0, span[1] - span[0] + 1) or None)
     return name, found
 
 
-class Case(NamedTuple):
-    """What is known when a result arrives. `doc`: the result, read; `session`: what came before, not to be changed."""
-
-    task: str
-    latest: str
-    said: str
-    tool: str
-    args: Mapping[str, Any]
-    is_error: bool
-    doc: views.Doc
-    session: "Session"
-    terms: Mapping[str, float]
-
+# What is known when a result arrives. `doc`: the result, read; `session`: what came before, not to be changed; `terms`:
+# see `views.terms`.
+Case = NamedTuple("Case", [
+    ("task", str), ("latest", str), ("said", str), ("tool", str), ("args", Mapping[str, Any]), ("is_error", bool),
+    ("doc", views.Doc), ("session", "Session"), ("terms", Mapping[str, float])])
 
 # ---------------------------------------------------------------- the session: what earlier results told
 
@@ -569,7 +555,7 @@ class JevJudge:
 
     def __init__(self, client: Any, settings: Settings = Settings(), clock: Any = time.monotonic, log: Any = None):
         self.client, self.settings, self.clock, self.log = client, settings, clock, log
-        self.words = {**PROMPTS, **settings.prompts}
+        self.words = {**PROMPTS, **settings.variant.get("prompts", {})}
         self.forgiven = (JevlensError,) if settings.on_error == "local" else ()
         # characters a token: low on purpose (logs 1.7, code 2.3, prose 5); `usage` corrects it, up to 4
         self._ratio, self._kept, self._lock = 2.0, dict[str, Any](), threading.Lock()

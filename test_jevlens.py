@@ -2737,9 +2737,10 @@ VARIANTS: dict[str, tuple[str, dict[str, Any], int]] = {
     "settings": ('{"config": {"min_tokens": 5, "code_policy": "outline"}}',
                  {"min_tokens": 5, "code_policy": "outline"}, 0),
     "wrapped": ('{"variant": {"name": "x", "config": {"min_tokens": 5}}}', {"min_tokens": 5}, 0),
-    "prompts": ('{"prompts": {"a": "b"}}', {"prompts": {"a": "b"}}, 0),
+    "prompts": ('{"prompts": {"a": "b"}}', {"variant": {"prompts": {"a": "b"}}}, 0),
     "a value out of bounds": ('{"config": {"expand_above": 7, "min_tokens": 6}}', {"min_tokens": 6}, 1),
-    "a value of another type": ('{"config": {"min_tokens": [1], "disabled": "on", "code_policy": []}}', {}, 3),
+    "a value of another type": ('{"config": {"min_tokens": [1], "disabled": "on", "code_policy": []}}',
+                                {"min_tokens": 1200}, 3),
     "an unknown field": ('{"config": {"nobodys": 7}}', {}, 0),
     "no JSON": ("{", {}, 1),
     "not UTF-8": ("\xff", {}, 1),
@@ -2760,6 +2761,7 @@ def test_settings_from_a_variant_file(sentence: str, tmp_path: pathlib.Path, cap
     settings = jevlens.Settings.load(environment)
     said = capsys.readouterr().err.splitlines()
     where = {"data_dir": settings.data_dir, "key_file": os.path.join(settings.data_dir, "key")}
+    where["variant"] = settings.variant
     assert settings == jevlens.Settings(**{"min_tokens": 700, **where, **fields})
     assert len(said) == warnings, said
 
@@ -3986,7 +3988,7 @@ def test_a_variant_replaces_the_words() -> None:
     client = Jev()
     prompts = {"viewInstructions": "Which one?", "viewDescriptions": {"outline": "Mine."}}
     offered = [View("outline", (0,)), View("log", (0,))]
-    JevJudge(client, jevlens.Settings(prompts=prompts)).choose(case_of(), offered, [])
+    JevJudge(client, jevlens.Settings(variant={"prompts": prompts})).choose(case_of(), offered, [])
     asked = client.asked[0][1]["view"]
     assert asked["instructions"] == "Which one?" and asked["criteria"]["outline"] == "Mine."
     assert asked["criteria"]["log"].startswith("Repeated lines")
