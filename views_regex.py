@@ -133,10 +133,9 @@ _RULES = (
          'File "a/b.py", line 12, in f', "at 10.5:30"),
     # ---- kinds and shapes
     # what hosts print before an output: codex, Claude Code, opencode, OpenHands, SWE-agent, mini-swe-agent
-    Rule("host-header", r"^(?:Chunk ID: |Wall time: |Process (?:exited|running) with|Original token count: "
-         r"|Exit code:? \d|Total output lines: |Output:$|<(?:path|type|file|returncode|output)>|<content>$|\[File: "
-         r"|<<<<< |Here's the result of running `cat -n`|\(\d+ more lines above\))", "Wall time: 0.01 seconds",
-         "Wall time", re.A),
+    Rule("host-header", r"^(?:Chunk ID: |Wall time: |Process (?:exited|running) with|Original token count: |Output:$"
+         r"|Exit code:? \d|Total output lines: |<(?:path|type|file|returncode|output)>|<content>$|\[File: |<<<<< "
+         r"|Here's the result of running `cat -n`|\(\d+ more lines above\))", "Wall time: 0.01 s", "Wall time", re.A),
     Rule("wrapped-file", r"^(?:<path>([^<\n]{1,400})</path>$|\[File: (\S{1,400}) \(\d+ lines total\)\])",
          "<path>/repo/a.ts</path>", "<path>/repo/a.ts", re.A),
     Rule("json-head", r"^\s*[{\[]\s*(?:[\"{}\[\]]|$)", '{"a": 1}', "[main 0baa988] Add"),
@@ -148,8 +147,8 @@ _RULES = (
          r"|\[?(?:DEBUG|INFO|WARN(?:ING)?|ERROR|TRACE)\]?[: ])", "2026-01-02T03:04:05Z started", "2026-01-02", re.A),
     # ---- shell commands
     # an operator, a here-document, or a word with its quotes; an unclosed quote is a word of its own
-    Rule("shell-word", r"(?P<op>&&|\|\||[;|]|\n\s*|&(?![>\d]))|(?P<here><<-?)|(?:[^\s;|&'\"<\\]|\\[\s\S]|'[^']*'"
-         r"|\"(?:[^\"\\]|\\[\s\S])*\"|<(?!<)|(?<=[<>])&|&(?=[>\d]))+|['\"]", "git commit -m 'a; b'", " "),
+    Rule("shell-word", r"(?P<pipe>\|(?!\|))|(?P<end>&&|\|\||;|\n\s*|&(?![>\d]))|(?P<here><<-?)|(?:[^\s;|&'\"<\\]"
+         r"|\\[\s\S]|'[^']*'|\"(?:[^\"\\]|\\[\s\S])*\"|<(?!<)|(?<=[<>])&|&(?=[>\d]))+|['\"]", "echo 'a; b'", " "),
     # one stage, its words joined by newlines: options that only cut or number lines, then paths
     Rule("stage", r"^(?:(?:/usr)?/bin/)?(?:cat(?:\n(?:-n|--number))*|nl(?:\n(?:-ba|-b\na|--body-numbering=a))*"
          r"|bat(?:cat)?(?:\n(?:-[npP]+|--(?:number|plain|style|paging|color|decorations|language)(?:=\S*)?|-l\n\w+"
@@ -181,30 +180,25 @@ _RULES = (
         r"|temporary|unique|materialized|table|view|function|procedure|trigger|index|type|schema|policy|into|from|on"
         r"|if|not|exists|only|concurrently)\b){0,8})"),
          "CREATE TABLE IF NOT EXISTS users (", "created_at timestamptz,", re.A),
-    Rule("declare-js", _declaration(
-        r"function\b\s*\*? (?:it|test)(?:\.\w+){0,3}(?=\()", r"class interface trait enum namespace type "
-        r"(?:describe|suite|context)(?:\.\w+){0,3}(?=\()", r"(?:const|let|var)\s+([\w$]+)|\$?([\w$.]{1,100})\s*=\s*"
-        r"(?:async\s*)?(?:function|[({\[])"), "export async function load(x) {", "typeof x", re.A),
+    Rule("declare-js", _declaration(r"function\b\s*\*? (?:it|test)(?:\.\w+){0,3}(?=\()", r"class interface trait enum "
+         r"namespace type (?:describe|suite|context)(?:\.\w+){0,3}(?=\()", r"(?:const|let|var)\s+([\w$]+)|\$?"
+         r"([\w$.]{1,100})\s*=\s*(?:async\s*)?(?:function|[({\[])"), "export async function load() {", "typeof", re.A),
     Rule("declare-go", _declaration("func", "type", r"(?:var|const)[ \t]+([\w(]+)"),
          "func (p *Parser) Feed(b []byte) int {", "funcs.Add(x)", re.A),
-    Rule("declare-rust", _declaration(
-        "fn fun func def macro_rules typealias init deinit subscript", "class interface struct enum trait impl mod "
-        "union type object protocol extension actor", r"(?:const|static|val|var|let)[ \t]+(?:mut[ \t]+)?(\w+)"),
-         "pub(crate) async fn run(x: u8) {", "fnord(x)", re.A),
-    Rule("declare-c", _declaration(
-        "delegate", r"struct class enum(?:\s+(?:class|struct))? union namespace record @?interface @implementation",
-        r"#\s*define\s+(\w+)|[\w:<>*, ]{0,80}?(\w+)(?:\[[^\]\n]{0,40}\]){1,3}\s*="),
+    Rule("declare-rust", _declaration("fn fun func def macro_rules typealias init deinit subscript", "class interface "
+         r"struct enum trait impl mod union type object protocol extension actor",
+         r"(?:const|static|val|var|let)[ \t]+(?:mut[ \t]+)?(\w+)"), "pub(crate) async fn run() {", "fnord(x)", re.A),
+    Rule("declare-c", _declaration("delegate", r"struct class enum(?:\s+(?:class|struct))? union namespace record "
+         r"@?interface @implementation", r"#\s*define\s+(\w+)|[\w:<>*, ]{0,80}?(\w+)(?:\[[^\]\n]{0,40}\]){1,3}\s*="),
          "typedef struct parser {", "structure(x);", re.A),
     Rule("declare-css", _declaration(constants=r"([^{}]{1,200}?)[ \t]*\{"), ".card > a:hover {", "color: red;", re.A),
     Rule("declare-bash", _declaration("function"), "function clean {", "functional x", re.A),
-    Rule("declare-keys", _declaration(
-        constants=r"(?:- )?(?:\"([^\"\n]{1,200})\"|([\w./@$%-]{1,200}))\s*:(?:\s|$)|([{\[])\s*$"
-        r"|<([A-Za-z][\w:.-]{0,80})[^<]*$|- (\S.{0,200})|([\w-]{1,80}(?: \"[^\"]{0,200}\"){0,3}) ?\{\s*$"),
+    Rule("declare-keys", _declaration(constants=r"(?:- )?(?:\"([^\"\n]{1,200})\"|([\w./@$%-]{1,200}))\s*:(?:\s|$)"
+         r"|([{\[])\s*$|<([A-Za-z][\w:.-]{0,80})[^<]*$|- (\S.{0,200})|([\w-]{1,80}(?: \"[^\"]{0,200}\"){0,3}) ?\{\s*$"),
          '"scripts": {', "}, 1", re.A),
     # strings and comments, also over lines; what nobody closes runs to the end
-    Rule("scan-js", rf"//.*|{_NOTE}|{_TEMPLATE}|{_DOUBLE}|{_SINGLE}"
-         r"|(?:(?<=[=(,:;!&|?\[{])[ \t]{0,20}|(?<=return ))/(?![/*])(?:[^/\\\[\n]|\\.|\[(?:[^\]\\\n]"
-         r"|\\.){0,200}\]){1,400}/", "a = '}';", "a = b"),
+    Rule("scan-js", rf"//.*|{_NOTE}|{_TEMPLATE}|{_DOUBLE}|{_SINGLE}" r"|(?:(?<=[=(,:;!&|?\[{])[ \t]{0,20}|(?<=return ))"
+         r"/(?![/*])(?:[^/\\\[\n]|\\.|\[(?:[^\]\\\n]|\\.){0,200}\]){1,400}/", "a = '}';", "a = b"),
     Rule("scan-c", rf"//.*|{_NOTE}|{_TEMPLATE}|{_TRIPLE}|\b[bc]?r(?P<r>#{{0,8}})\"[\s\S]*?(?:\"(?P=r)|\Z)"
          rf"|R\"(?P<raw>\w{{0,16}})\([\s\S]*?(?:\)(?P=raw)\"|\Z)|@\"[\s\S]*?(?:\"|\Z)|{_DOUBLE}"
          r"|'(?:[^'\\]|\\[^']{1,10}|\\')'", "c = '{';", "fn f<'a>(x: &'a str)", re.A),
@@ -248,7 +242,7 @@ _RULES = (
     Rule("signal", r"(?:error|exception)s?\b|\b(?:fail(?:ed|ing|ures?|s)?|traceback|panic(?:ked)?|fatal|warn(?:ings?)?"
          r"|denied|refused|missing|cannot|killed|time(?:d )?-?out|assert(?:ion)?|expected|actual|undefined|not ok"
          r"|no such file|segmentation fault|err!|unable to|enoent|eacces)(?![a-z])|[✖✗✘❌]|(?<=[0-9]) passed\b",
-         "java.lang.NullPointerException: x", "failover of the warned masses", re.IGNORECASE),
+         "java.lang.NullPointerException: x", "failover of the warned masses", re.I),
     Rule("passing-row", r"^\s*(?:✔|✓|√|ok\b|--- PASS|PASS\b)|\bPASSED\b|\.\.\. ok$|\b0 (?:errors?|fail)",
          "tests/test_a.py::test_error PASSED  [ 3%]", "FAILED tests/test_a.py::test_x"),
     Rule("ansi", r"\x1b\[[0-9;]{0,20}m", "\x1b[31mred\x1b[39m", "[31m"),
@@ -268,16 +262,14 @@ _RULES = (
          "/usr/lib/python3.11/json/__init__.py:346: in loads", "src/library.py:3: in load"),
     # a stack frame: Python, pytest, JS, Java, .NET, vitest, rspec, Rust
     Rule("frame", r"^\s*(?:File \"[^\"\n]{1,300}\", line [0-9]+|at [^\n]{1,400}|❯ \S+:[0-9]+|# \S+\.rb:[0-9]+"
-         r"|[0-9]+: +[A-Za-z_<]\S*::|[^\s:]{1,250}\.[a-z]{1,4}:[0-9]{1,7}(?::|$))",
-         "  File \"a.py\", line 3, in f", "    x = 1"),
+         r"|[0-9]+: +[A-Za-z_<]\S*::|[^\s:]{1,250}\.[a-z]{1,4}:[0-9]{1,7}(?::|$))", '  File "a.py", line 3', "  x = 1"),
     # where a diagnostic stands: path:line:col (gcc, go, javac, mypy, ruff), path(line,col) (tsc, msvc), --> (rust)
     Rule("diagnostic", r"^\s*(?:-->\s*|(?:ERROR|WARNING|error|warning):? )?(?![0-9]{1,4}[-:T])"
          r"(?P<path>(?:[A-Za-z]:)?[^\s:()|]{1,250})(?::[0-9]{1,7}(?::[0-9]{1,6})?:?|\([0-9,]{1,14}\):?)(?:\s|$)",
          "src/kilo.c:514:43: error: x", "12:30 lunch at noon"),
     Rule("severity", r"(?P<error>\b(?:fatal|errors?|err!|failed|failure|undefined reference|unresolved|panicked"
          r"|traceback|cannot)(?![a-z])|[a-z](?:error|exception)\b|\*\*\*)|(?P<warning>\bwarn(?:ing)?\b)"
-         r"|(?P<note>\b(?:note|help|info|required from)\b)", "npm ERR! code 1", "informative errorless text",
-         re.IGNORECASE),
+         r"|(?P<note>\b(?:note|help|info|required from)\b)", "npm ERR! code 1", "informative errorless text", re.I),
     Rule("message-code", r"\b[A-Z]{1,7}[0-9]{2,5}\b|\[-W[a-z0-9=+-]+\]|\[[a-z][a-z-]{2,40}\]$"
          r"|(?<=  )[@a-z][a-z/-]{1,60}-[a-z-]{2,60}$", "x.py:1:1: D205 blank line", "error: bad thing"),
     Rule("source-quote", r"^\s*(?:-->|:::|\||=|\^|[0-9]+ +\|)", " 12 |   let x = 1;", "a | b"),
@@ -360,12 +352,10 @@ class Numbering(NamedTuple):
 
         `+2` counts lines that have no number of their own.
         """
-        numbers = self.numbers[start:end]
-        shown = [number for number in numbers if number] if 0 in numbers else numbers
-        whole = bool(shown) and shown[-1] - shown[0] == len(shown) - 1  # numbers rise: this spares most gaps the search
-        starts = [0] if whole else [at for at in range(len(shown)) if not at or shown[at] != shown[at - 1] + 1]
-        runs = [(shown[low], shown[high - 1]) for low, high in zip(starts, [*starts[1:], len(shown)])]
-        named = ",".join(str(low) if low == high else f"{low}-{high}" for low, high in runs)
+        shown = list(filter(None, self.numbers[start:end]))
+        breaks = [at for at, (low, high) in enumerate(zip(shown, shown[1:]), 1) if high != low + 1]
+        runs = [shown[low:high] for low, high in zip([0, *breaks], [*breaks, len(shown)])]
+        named = ",".join([f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs if run])
         bare = end - start - len(shown)
         return " ".join([named] * bool(named) + [f"+{bare}"] * bool(bare))
 
@@ -381,15 +371,16 @@ def _prefix_of(line: str, separator: str) -> tuple[int, int]:
     return (len(digits + sign), int(bare)) if sign and bare.isdigit() and bare.isascii() else (0, 0)
 
 
-def _separator(lines: Sequence[str]) -> str:
-    """The separator after which this output's lines are numbered one by one, or "" when they are not."""
+def _prefixes(lines: Sequence[str]) -> Sequence[tuple[int, int]]:
+    """The printed prefix of each line (see Numbering), none when the lines are not numbered one by one."""
     sample = [line for line in lines[:_SAMPLE] if line.strip()]
     for separator in _SEPARATORS:
         found = [number for number in (_prefix_of(line, separator)[1] for line in sample) if number]
         steps = sum(b == a + 1 for a, b in zip(found, found[1:]))
         # blank file lines keep their number, so nearly every line has one; a header of a few lines is allowed for
-        if len(found) >= max(5, 0.6 * len(sample)) and steps >= 0.9 * (len(found) - 1): return separator
-    return ""
+        if len(found) >= max(5, 0.6 * len(sample)) and steps >= 0.9 * (len(found) - 1):
+            return [_prefix_of(line, separator) for line in lines]
+    return ()
 
 
 def numbering(lines: Sequence[str], shown: Sequence[Shown] = ()) -> Numbering:
@@ -398,20 +389,17 @@ def numbering(lines: Sequence[str], shown: Sequence[Shown] = ()) -> Numbering:
     `shown`: the files and ranges of a read or display. Several files, or a tail whose place is not known: the
     output's own numbers; also where a number would stand twice.
     """
-    own = range(1, len(lines) + 1)
-    separator = _separator(lines)
-    if separator:
-        prefix = [_prefix_of(line, separator) for line in lines]
-        printed = [number for _, number in prefix]
-        rising = list(filter(None, printed))
-        return Numbering("tool", printed, prefix) if rising == sorted(set(rising)) else Numbering("output", own, prefix)
+    prefix = _prefixes(lines)
+    printed = [number for _, number in prefix]
+    rising = list(filter(None, printed))
+    if rising and rising == sorted(set(rising)): return Numbering("tool", printed, prefix)
     bounds = [bound for item in shown for bound in (item.first, (item.last or inf) + 1)]
-    if len({item.path for item in shown}) == 1 and bounds == sorted(bounds) and bounds[0]:
+    if not prefix and len({item.path for item in shown}) == 1 and bounds == sorted(bounds) and bounds[0]:
         parts = (range(item.first, (item.last or 0) + 1) for item in shown[:-1])
         counted = chain([0] * header_lines(lines), *parts, count(shown[-1].first))  # the host's own lines stand first
         numbers = list(islice(counted, len(lines)))
         if numbers[-1] >= shown[-1].first: return Numbering("file", numbers)
-    return Numbering("output", own)
+    return Numbering("output", range(1, len(lines) + 1), prefix)
 
 
 UNIT_LINES = 40  # a longer block is taken apart into its members (blocks of 40 lines were kept or dropped best)
@@ -425,15 +413,12 @@ class Doc:
     `classify`.
     """
 
-    def __init__(self, text: str, tool: str = "", args: Mapping[str, Any] | None = None) -> None:
-        args = args or {}
-        self.text = text
-        self.lines = text.split("\n")
+    def __init__(self, text: str, tool: str = "", args: Mapping[str, Any] = {}) -> None:
+        self.text, self.lines = text, text.split("\n")
         self.shown = _shown(tool, args)
         self.path = self.shown[0].path if len({item.path for item in self.shown}) == 1 else ""
         self.numbers = numbering(self.lines, self.shown)
-        prefix = self.numbers.prefix
-        self.bare = [line[cut:] for line, (cut, _) in zip(self.lines, prefix)] if prefix else self.lines
+        self.bare = [line[cut:] for line, (cut, _) in zip(self.lines, self.numbers.prefix)] or self.lines
         self.kind, self.shape = classify(self.bare, tool, args, self.shown)
         self.memo: dict[Any, Any] = {}  # what is worked out or settled once for this output, by who keeps it
 
@@ -454,29 +439,26 @@ class Doc:
 
 def _once(make: Callable[..., _T]) -> Callable[..., _T]:
     """A function of a Doc (and of terms) that is worked out once for each; the Doc keeps what it gave."""
-    def _kept(doc: Doc, *terms: _Terms) -> _T:
+    def _kept(doc: Doc, *terms: _Terms) -> Any:
         key = (make, *(pair for each in terms for pair in each.items()))
         if key not in doc.memo: doc.memo[key] = make(doc, *terms)
-        found: _T = doc.memo[key]
-        return found
+        return doc.memo[key]
     return _kept
 
 
-def read(text: str, tool: str = "", args: Mapping[str, Any] | None = None) -> Doc:
+def read(text: str, tool: str = "", args: Mapping[str, Any] = {}) -> Doc:
     """Read an output: what it is, and how its lines are numbered. `tool` and `args` are the canonical ones."""
     return Doc(text, tool, args)
 
 
 def places(doc: Doc) -> list[tuple[str, int]]:
     """(file name, line) of every place that an output names: search rows, tracebacks, diagnostics, diff hunks."""
-    rows = doc.lines if len(doc.lines) <= 2 * PLACES_LINES else doc.lines[:PLACES_LINES] + doc.lines[-PLACES_LINES:]
     # a search of files that are one line long, a minified bundle: only the head of a line names its place
-    text = "\n".join([line[:PLACES_WIDTH] for line in rows])
+    text = "\n".join([line[:_PLACES] for line in doc.lines[:_PLACES] + doc.lines[_PLACES:][-_PLACES:]])
     return [(name, int(number)) for name, number in pattern("place").findall(text)]
 
 
-PLACES_LINES = 300  # lines looked at, at either end: a result of more points everywhere and so nowhere
-PLACES_WIDTH = 300  # characters of a line looked at
+_PLACES = 300  # lines at either end, and characters of a line, looked at: more point everywhere and so nowhere
 
 
 def ends(doc: Doc) -> list[int]:
@@ -488,12 +470,11 @@ def ends(doc: Doc) -> list[int]:
 
 def close_gaps(doc: Doc, keep: Iterable[int], small: int) -> list[int]:
     """The lines kept, with the ends of the text and with every gap of fewer than `small` characters filled."""
-    found: list[int] = []
+    found = [-1]
     for line in (*sorted({*keep, *ends(doc)}), len(doc.lines)):
-        gap = range(found[-1] + 1 if found else 0, line)
-        found += gap if len(gap) <= small and sum(len(doc.lines[at]) + 1 for at in gap) < small else ()
-        found += [line]
-    return found[:-1]
+        gap = range(found[-1] + 1, line)
+        found += [*gap, line] if len(gap) <= small and _size(doc, gap.start, line) < small else [line]
+    return found[1:-1]
 
 
 def _shown(tool: str, args: Mapping[str, Any]) -> list[Shown]:
@@ -553,8 +534,7 @@ def language_of(path: str) -> str:
 
 def header_lines(lines: Sequence[str]) -> int:
     """How many lines at the top are the host's (`Exit code: 0`, `<path>`), not the output's; at most 8."""
-    match = pattern("host-header").match
-    return next((at for at, line in enumerate(lines[:8]) if not match(line[:_WIDTH])), min(8, len(lines)))
+    return len([*takewhile(pattern("host-header").match, [line[:_WIDTH] for line in lines[:8]])])
 
 
 def _sample(lines: Sequence[str]) -> list[str]:
@@ -629,8 +609,7 @@ def _command_shape(sample: Sequence[str], command: str) -> str:
     words = programs(command)
     shape_of = _SHAPE_OF_PROGRAM.get
     known = [shape for shape in (shape_of(word) or shape_of(word.split(" ")[0]) for word in words) if shape]
-    if "terminal" in known:  # a capture may hold anything
-        return "terminal"
+    if "terminal" in known: return "terminal"  # a capture may hold anything
     if known[-1:] == ["search"] and set(known) <= {"search", "tree"}: return _search_shape(sample)
     shape = _content_shape(sample)
     if shape not in ("diff", "test", "search") and not _SHOWERS.isdisjoint(words) and _is_code(sample) and any(
@@ -642,14 +621,13 @@ def _command_shape(sample: Sequence[str], command: str) -> str:
     return shape or "other"
 
 
-def classify(lines: Sequence[str], tool: str = "", args: Mapping[str, Any] | None = None,
+def classify(lines: Sequence[str], tool: str = "", args: Mapping[str, Any] = {},
              shown: Sequence[Shown] = ()) -> tuple[str, str]:
     """(kind, shape) of an output, by its content first and its command or tool second; a bounded sample is read.
 
     Kinds: code, prose, command, listing, data. Shapes: read, display, docs, config, table, test, build, search,
     filelist, diff, log, git-log, tree, json, report, web, terminal, edit, other. tool, args: canonical.
     """
-    args = args or {}
     if tool in ("edit", "write"):
         return "prose" if language_of(str(args.get("path") or "")) in _NOT_CODE else "code", "edit"
     sample = _sample(lines)
@@ -686,12 +664,9 @@ def _statements(command: str) -> list[list[list[str]]]:
     out: list[list[list[str]]] = [[[]]]
     for found in pattern("shell-word").finditer(command[:_COMMAND_CAP]):
         if found["here"]: break
-        if not found["op"]:
-            out[-1][-1].append(found.group())
-        elif found["op"] == "|":
-            out[-1].append([])
-        else:
-            out.append([[]])
+        if found["end"]: out.append([[]])
+        if found["pipe"]: out[-1].append([])
+        if not found.lastgroup: out[-1][-1].append(found.group())
     return out
 
 
@@ -741,13 +716,11 @@ def _under(folder: str, path: str) -> str:
 def _pipeline(stages: Sequence[Sequence[str]]) -> list[Shown]:
     """What one pipeline shows; empty when a stage is not of the subset."""
     (cuts, paths), *filters = map(_stage, stages)
-    if not paths or any(named or not cut for cut, named in filters):  # a filter names no file
-        return []
+    if not paths or any(named or not cut for cut, named in filters): return []  # a filter names no file
     cuts = cuts if len(paths) == 1 or cuts == [_WHOLE] else [_SOMEWHERE]
-    for others, _ in filters:
-        if others != [_WHOLE]:
-            alone = len(cuts) == len(others) == len(paths) == 1 and others[0].start > 0
-            cuts = [cuts[0][others[0].start - 1:others[0].stop - 1] if alone else _SOMEWHERE]
+    for others in [cut for cut, _ in filters if cut != [_WHOLE]]:
+        alone = len(cuts) == len(others) == len(paths) == 1 and others[0].start > 0
+        cuts = [cuts[0][others[0].start - 1:others[0].stop - 1] if alone else _SOMEWHERE]
     ranges = [(max(cut.start, 0), cut.stop - 1 if 0 < cut.stop < _END else None) for cut in cuts]
     return [Shown(path, first, last) for path in paths for first, last in ranges]
 
@@ -771,10 +744,9 @@ def _stage(words: Sequence[str]) -> tuple[list[range], list[str]]:
 def _braces(word: str) -> Iterator[str]:
     """The words that brace groups with commas stand for; "" (no path) for any other brace and for too many groups."""
     group = pattern("brace-group").search(word)
-    if not group or word.count("{") > 64:
-        yield word if set(word).isdisjoint("{}") else ""
-    else:
-        for part in group[1].split(","): yield from _braces(word[:group.start()] + part + word[group.end():])
+    if not group or word.count("{") > 64: return iter([word if set(word).isdisjoint("{}") else ""])
+    words = (word[:group.start()] + part + word[group.end():] for part in group[1].split(","))
+    return chain.from_iterable(map(_braces, words))
 
 
 # Programs whose next word says what they do, options that take a word, and what is not worth naming beside others.
@@ -811,10 +783,8 @@ def programs(command: str) -> list[str]:
 
 def bounded(tool: str, args: Mapping[str, Any]) -> bool:
     """Whether the agent cut the output itself to at most 400 lines: a read's limit, `head`, `tail`, `sed -n 'a,bp'`."""
-    limit = args.get("limit")
-    if tool == "read": return isinstance(limit, int) and 0 < limit <= _BOUND
-    total = 0
-    for first, *others in _statements(str(args.get("command") or "")):
+    total = args["limit"] if tool == "read" and isinstance(args.get("limit"), int) else 0
+    for first, *others in _statements(str(args.get("command") or "") if tool != "read" else ""):
         if _program(first)[0] not in _QUIET:
             cuts, paths = _stage([_unquoted(word) for word in (others or [first])[-1] if word[:2] != "2>"])
             total += sum(map(len, cuts or [_WHOLE])) * max(1, len(paths))
@@ -854,13 +824,8 @@ _INSIDE = "\0"  # stands for a line inside a string that runs over lines
 _CLOSERS = {"end": ("}", "]", ")", "end"), "keys": ("}", "]", ")", "- ", "</")}  # else brackets; by family
 
 
-class _Found(NamedTuple):
-    """A declaration: its block, with leading comments; its signature is the lines [line, body); its level."""
-
-    block: Block
-    line: int
-    body: int
-    level: int
+# A declaration: its block, with leading comments; its signature is the lines [line, body); its level.
+_Found = NamedTuple("_Found", [("block", Block), ("line", int), ("body", int), ("level", int)])
 
 
 def _clean(lines: Sequence[str], scan: str) -> list[str]:
@@ -940,8 +905,7 @@ def _declared_at(lines: Sequence[str], clean: Sequence[str], levels: Sequence[in
     signature = " ".join(clean[at:min(body, at + _SIGNATURE)])
     value = signature.partition("=")[2].lstrip()
     called = language == "css" or "=>" in value or value.startswith(("function", "async function"))
-    if inside != "class" and not (called and opened):  # a local variable
-        return None
+    if inside != "class" and not (called and opened): return None  # a local variable
     return ("const" if name == "(" else name), "function" if called else "constant", body if called else at + 1
 
 
@@ -950,8 +914,7 @@ def _method_at(clean: Sequence[str], levels: Sequence[int], at: int, language: s
     script = language in ("js", "bash")
     text = clean[at].strip()
     found = pattern("declare-method").match(text)
-    if not found or not script and inside == "function" and clean[at][0].isspace():  # no method inside a function
-        return None
+    if not found or not script and inside == "function" and clean[at][0].isspace(): return None  # none in a function
     body, opened = _body(clean, at, "brace")
     last = clean[body - 1].rstrip()[-1:]
     # `name(…) {` opens one bracket; a call with a function as its argument opens two, or is closed by `)` or `;`
@@ -1044,10 +1007,8 @@ def blocks(doc: Doc) -> list[Block]:
     skipped = 0  # the end of a short constant or key: an outline shows it whole, and what is inside it
     for block, line, _, _ in _declarations(doc):
         least = {"constant": _CONSTANT, "key": _CONSTANT if block.depth else 2}.get(block.kind, 1)
-        if block.end - line < least:
-            skipped = max(skipped, block.end)
-        elif block.start >= skipped:
-            found.append(block)
+        if block.end - line < least: skipped = max(skipped, block.end)
+        if block.start >= skipped: found.append(block)
     if doc.shape == "table" or len(doc.lines) < 2: return []
     return found if found and found[0].kind == "key" else _with_gaps(doc, found) if found else _section_blocks(doc)
 
@@ -1106,10 +1067,8 @@ def _headings(lines: Sequence[str]) -> Iterator[_Start]:
         fenced ^= line.lstrip()[:3] in ("```", "~~~")
         atx = pattern("atx").match(line) if not fenced and "#" in line[:4] else None
         ruled = not fenced and line[:1].isalnum() and below[:3] == below[:1] * 3 and len(below) >= 0.6 * len(line)
-        if atx:
-            yield at, len(atx[1]), atx[2].strip(" #\r")
-        elif ruled and pattern("rule-line").match(below):
-            yield at, _UNDERLINES.index(below[0]) + 1, line
+        if atx: yield at, len(atx[1]), atx[2].strip(" #\r")
+        if ruled and pattern("rule-line").match(below): yield at, _UNDERLINES.index(below[0]) + 1, line
 
 
 def _named_by(rule: str, other: str, again: bool, lines: Sequence[str]) -> Iterator[_Start]:
@@ -1131,8 +1090,7 @@ def _patches(lines: Sequence[str]) -> Iterator[_Start]:
         if found or line[:4] == "--- " and below[:4] == "+++ " and at - head > 8:
             name, head = found[1] if found else below[4:].split("\t")[0].replace("b/", "", 1), at
             yield at, 0, name
-        elif line[:2] == "@@":
-            yield at, 1, f"{name} {line[:_NAME]}"
+        if line[:2] == "@@": yield at, 1, f"{name} {line[:_NAME]}"
 
 
 def _commits(lines: Sequence[str]) -> Iterator[_Start]:
@@ -1211,9 +1169,8 @@ def terms(task: str = "", latest: str = "", said: str = "", args: Any = None) ->
 
 def strings(value: Any) -> Iterator[str]:
     """The strings inside a JSON-like value, keys left out."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, (Mapping, list, tuple)):
+    if isinstance(value, str): yield value
+    if isinstance(value, (Mapping, list, tuple)):
         for item in value.values() if isinstance(value, Mapping) else value: yield from strings(item)
 
 
@@ -1571,10 +1528,8 @@ def _base_build(doc: Doc, terms: _Terms) -> set[int]:
         path, message = at["path"] if at else "", place.sub("", lines[item.start])
         seen.update({item.name, message})
         error, foreign = few and item.kind == "error", item.kind != "error" and library(path)
-        if seen[message] <= _FEW and (error or seen[item.name] <= _FEW and not foreign):
-            keep.update(rows)
-        elif error or path not in paths and len(paths) < _MANY and not foreign:
-            keep.update((item.start, where))
+        if seen[message] <= _FEW and (error or seen[item.name] <= _FEW and not foreign): keep.update(rows)
+        if error or path not in paths and len(paths) < _MANY and not foreign: keep.update((item.start, where))
         paths.add(path)
     scores = _scores(doc, terms)  # one of a rare code tells more than one of hundreds
     rare = {item.start: scores.get(item.start, 0.0) * log2(1 + len(found) / seen[item.name]) for item in found}
@@ -1711,8 +1666,7 @@ def cover(doc: Doc, keep: Iterable[int], known: AbstractSet[str] = frozenset(), 
         if size <= left and round(gain * sum([chance.get(name, 0.0) for name in wanted[line]]), 9) > 1:
             left -= size
             shown.add(line)
-            for name in wanted[line]:  # a name is worth something once
-                chance.pop(name, None)
+            for name in wanted[line]: chance.pop(name, None)  # a name is worth something once
     return sorted(shown)
 
 
@@ -1734,14 +1688,12 @@ def _priced(doc: Doc, wanted: Mapping[int, Sequence[str]], chance: Mapping[str, 
 
 def _chances(doc: Doc, counts: Mapping[str, int], have: AbstractSet[str], terms: _Terms) -> dict[str, float]:
     """P(used) of each of these names, counted, that is not in `have`."""
-    named, part = pattern("name-sign").search, pattern("name-part").findall
-    rate = _USED.get(doc.shape, 0.012)  # that of all shapes together
+    part, rate = pattern("name-part").findall, _USED.get(doc.shape, 0.012)  # that of all shapes together
     found: dict[str, float] = {}
-    for name, count in counts.items():
-        if name not in have and named(name):
-            shared = any([_stem(word.lower()) in terms for word in part(name) if len(word) > 3])
-            lift = _SHARED_LIFT if shared else _STRANGE_LIFT
-            found[name] = rate * lift * _SEEN_LIFT[min(count, len(_SEEN_LIFT) - 1)]
+    for name in names(" ".join(counts)).difference(have):
+        shared = any([_stem(word.lower()) in terms for word in part(name) if len(word) > 3])
+        lift = _SHARED_LIFT if shared else _STRANGE_LIFT
+        found[name] = rate * lift * _SEEN_LIFT[min(counts[name], len(_SEEN_LIFT) - 1)]
     return found
 
 
