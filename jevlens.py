@@ -38,6 +38,7 @@ import binascii
 import collections
 import contextlib
 import copy
+import functools
 import itertools
 import json
 import re
@@ -491,7 +492,6 @@ def _own_name(block: views.Block) -> str:
 # ---------------------------------------------------------------- judges: Jev
 
 Json = dict[str, Any]  # an object of JSON
-LOOKED_AT = 64_000  # characters of a text that its excerpt is made from, half from each end
 # What is asked. A JEV_LENS_VARIANT file may replace each text; `{i}` is the index of a block.
 PROMPTS: Json = {
     "viewInstructions": "Which of `views` is the smallest that holds all that the agent's next step for `task` needs? "
@@ -518,30 +518,26 @@ PROMPTS: Json = {
         "head_tail": "The beginning and the end. Tells what the output is and how it ended.",
         "sections": "The first line of every section; needed ones are put back later. For when only parts matter.",
         "base": "The lines that an output of the shape in `result.shape` is read for: results, errors, rare lines."}}
-# What is masked in a state before it is sent, by the beginnings that issuers give their tokens; a group `keep` stays.
+# What is masked in a state before it is sent; the first group of a rule, empty in some, is what stays of a match.
 SECRETS: dict[str, str] = {
-    "private key": r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----(?:(?!-----END)[\s\S]){0,20000}(?:-----END[A-Z -]{0,40})?",
+    "private key": r"()-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----(?:(?!-----END)[\s\S]){0,20000}(?:-----END[A-Z -]*)?",
     # a line of PEM whose beginning is elsewhere, also its last
-    "key body": r"(?m)(?<![^\s│\"'])(?:[A-Za-z0-9+/]{64}$|[A-Za-z0-9+/=]{4,64}(?=\s{1,2}-----END [A-Z ]{0,30}PRIVATE))",
-    "cloud key": r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b|\bAIza[\w-]{35}|\bya29\.[\w-]{20,200}",
-    "API key": r"\b(?:sk|pk|rk|ts)[-_](?:[a-z]{2,10}[-_])?(?=[\w-]{0,40}\d)[\w-]{16,200}"
-               r"|\b(?:gh[pousr]_|github_pat_|glpat-|xox[abprs]-|npm_|pypi-|hf_|SG\.)[\w.-]{16,250}",
-    "token": r"\beyJ[\w-]{8,4000}\.eyJ[\w-]{8,4000}\.[\w-]{0,1000}"  # JSON Web Token
-             r"|(?i:(?P<keep>token\\?[\"']?[ \t]{0,3}[:=][ \t]{0,3}\\?[\"']?))(?=[\w.~+/-]{0,40}\d)[\w.~+/-]{16,4000}",
-    "header": r"(?i)(?P<keep>\bauthorization\\?[\"']?[ \t]{0,3}[:=][ \t]{0,3}\\?[\"']?(?:[a-z]{1,20} )?|\bcookie: ?"
-              r"|\b(?:bearer|basic) {1,4}(?=\S{0,40}\d))[^\s\"'\\]{8,4000}",
-    "URL password": r"(?P<keep>://[^\s:/@]{0,100}:)[^\s:/@]{1,200}(?=@)",
+    "key line": r"(?m)()(?<![^\s│\"'])(?:[A-Za-z\d+/]{64}$|[A-Za-z\d+/=]{4,64}(?=\s{1,2}-----END [A-Z ]{0,30}PRIVATE))",
+    # by the beginnings that issuers give them, and JSON Web Tokens
+    "API key": r"()\b(?:(?:A[KS]IA|AIza|ya29\.|gh[pousr]_|github_pat_|glpat-|xox[abprs]-|npm_|pypi-|hf_|SG\.|eyJ[\w-]{8"
+               r",999}\.)[\w.-]{16,5000}|(?:sk|pk|rk|ts)[-_](?:[a-z]{2,10}[-_])?(?=[\w-]{0,40}\d)[\w-]{16,200})",
+    "token": r"(?i)(\b(?:authorization|cookie)\\?[\"']?[ \t]{0,3}[:=][ \t]{0,3}\\?[\"']?(?:\w{1,20} )?|(?:\b(?:bearer|"
+             r"basic) {1,4}|token\\?[\"']?[ \t]{0,3}[:=][ \t]{0,3}\\?[\"']?)(?=[^\s(\[]{0,40}\d))[^\s\"'\\]{8,4000}",
     # NAME=value always; NAME = value and NAME: value unless it is a call; --NAME value
-    "password": r"(?i)(?P<keep>--(?:passw(?:or)?d|token|secret|api-?key) |(?:passw(?:or)?d|pwd|passphrase|secret|"
-                r"(?:api|access|account|auth|client|private|refresh|secret|session)[_-]?(?:key|token))\\?[\"']?"
-                r"(?:=|[ \t]{0,3}(?::=?|={1,3}>?|>)[ \t]{0,3}(?![\w.]{1,60}[(\[])))"
-                r"(?:\\?\"[^\"\n]{1,300}\"|'[^'\n]{1,300}'|[^\s\"'\\&;<>]{3,300})"}
+    "password": r"(?i)((--)?(?:passw(?:or)?d|pwd|passphrase|secret|(?<=--)token|(?:api|access|account|auth|client|"
+                r"private|refresh|session)[_-]?(?:key|token))\\?[\"']?(?(2) |(?:=|[ \t]{0,3}(?::=?|={1,3}>?|>)[ \t]"
+                r"{0,3}(?![\w.]{1,60}[(\[]))))(?:\\?([\"']).{1,300}?\3|[^\s\"'\\&;<>]{3,300})",
+    "URL password": r"(://[^\s:/@]{0,100}:)[^\s:/@]{1,200}(?=@)"}
 
 
 def masked(text: str) -> str:
     """The text with all that SECRETS knows replaced by `[masked NAME]`. No guarantee: other forms stay."""
-    for name, rule in SECRETS.items():
-        text = re.sub(rule, lambda found: f"{found.groupdict().get('keep') or ''}[masked {name}]", text)
+    for name, rule in SECRETS.items(): text = re.sub(rule, rf"\1[masked {name}]", text)
     return text
 
 
@@ -558,21 +554,20 @@ class JevJudge:
         self.words = {**PROMPTS, **settings.variant.get("prompts", {})}
         self.forgiven = (JevlensError,) if settings.on_error == "local" else ()
         # characters a token: low on purpose (logs 1.7, code 2.3, prose 5); `usage` corrects it, up to 4
-        self._ratio, self._kept, self._lock = 2.0, dict[str, Any](), threading.Lock()
+        self._ratio = 2.0
+        self._kept: Callable[[str], list[Any]] = functools.lru_cache(256)(lambda key: [0.0, None])  # until when; answer
 
     def choose(self, case: Case, offered: Sequence[views.View], blocks: Sequence[views.Block]) -> Choice:
         """P per view, P(exact text needed) and, with the setting `steps` 1, P(needed) per block."""
         with contextlib.suppress(*self.forgiven):
             words, doc = self.words, case.doc
-            texts = {view.name: (views.render(doc, view).text, len(view.keep), 900) for view in offered}
-            texts = {"full": (doc.text, len(doc.lines), 1500), **texts}
+            texts = [(view.name, 900, len(view.keep), views.render(doc, view).text) for view in offered]
             told = {name: {"lines": lines, "chars": len(text), "preview": self._excerpt(text, limit, case.terms)}
-                    for name, (text, lines, limit) in texts.items()}
+                    for name, limit, lines, text in [("full", 1500, len(doc.lines), doc.text), *texts]}
             means = {**PROMPTS["viewDescriptions"], **words["viewDescriptions"]}
-            asked = {
-                "view": choice(words["viewInstructions"], {name: means.get(name, means["base"]) for name in texts}),
-                "needs_full": noul(words["needsFullInstructions"], words["needsFullTrue"], words["needsFullFalse"])}
-            answers, need = self._answers(case, {"views": told}, asked, blocks if self.settings.steps == 1 else ())
+            ask = {"view": choice(words["viewInstructions"], {name: means.get(name, means["base"]) for name in told}),
+                   "needs_full": noul(words["needsFullInstructions"], words["needsFullTrue"], words["needsFullFalse"])}
+            answers, need = self._answers(case, {"views": told}, ask, blocks if self.settings.steps == 1 else ())
             p = answers["view"].probabilities
             peak = (max(p.values()) - 1 / len(p)) / (1 - 1 / len(p) or 1)  # as documented; servers send others
             return Choice(answers["view"].choice, p, answers["needs_full"].noul, peak, need or None)
@@ -585,10 +580,9 @@ class JevJudge:
 
     def _excerpt(self, text: str, limit: int, terms: Iterable[str] | None = None) -> str:
         """About `limit` characters of a text as they are sent, masked and UTF-8: its beginning or, with terms, its head
-        (half), its part with the most terms and its tail."""
-        if len(text) > LOOKED_AT:  # whole lines, so that no secret is cut in two and missed
-            head, tail = text[:LOOKED_AT // 2], text[-LOOKED_AT // 2:]
-            text = (head.rpartition("\n")[0] or head) + "\n" + (tail.partition("\n")[2] or tail)
+        (half), its part with the most terms and its tail. The middle of more than 64,000 characters is left out."""
+        # whole lines, so that no secret is cut in two and missed
+        if len(text) > 64_000: text = text[:32_000].rsplit("\n", 1)[0] + "\n" + text[-32_000:].split("\n", 1)[-1]
         text = (masked(text) if self.settings.redact else text).encode("utf-8", "replace").decode("utf-8")
         if terms is None or len(text) <= limit: return text[:limit] + "…" * (len(text) > limit)
         side, rule = limit // 4, re.compile("|".join(map(re.escape, sorted(terms))) or r"\Z", re.IGNORECASE)
@@ -596,34 +590,30 @@ class JevJudge:
         dense = side * min(hits, key=lambda at: (-hits[at], at), default=2)
         return "\n…\n".join((text[:2 * side], text[dense:min(dense + side, len(text) - side)], text[-side:]))
 
-    def _context(self, case: Case) -> Json:
-        """What every request tells: the work, the call, the result, what the session already had and edited."""
-        doc, session, clip, name = case.doc, case.session, self._excerpt, os.path.basename(case.doc.path)
-        args = clip(json.dumps(dict(case.args), ensure_ascii=False, default=str), 300)
-        return {
+    def _answers(self, case: Case, told: Json, asked: Json, blocks: Sequence[views.Block]) -> tuple[Any, list[float]]:
+        """Answers to `asked` and P(needed) per block: in one request, or in several at once where one is too small.
+
+        A state tells the work, the call, the result, what the session already had and edited, and what is `told`.
+        """
+        doc, clip, word = case.doc, self._excerpt, "expand" if case.doc.kind == "code" else "section"
+        ask, *sides = (self.words[word + part] for part in ("Instructions", "True", "False"))
+        name, args = os.path.basename(doc.path), json.dumps(dict(case.args), ensure_ascii=False, default=str)
+        state = {
             "task": {"first_user_request": clip(case.task, 600), "latest_user_message": clip(case.latest, 400)},
-            "agent": {"text_before_call": clip(case.said, 600), "tool": clip(case.tool, 120), "args": args},
+            "agent": {"text_before_call": clip(case.said, 600), "tool": clip(case.tool, 120), "args": clip(args, 300)},
             "result": {"kind": doc.kind, "shape": doc.shape, "is_error": case.is_error, "total_lines": len(doc.lines),
                        "total_chars": len(doc.text)},
-            "session": {"lines_of_it_already_sent": sum(run.end - run.start for run in session.known(doc)),
-                        "edits": session.edits, "edits_of_this_file": session.edited.get(name, 0)}}
-
-    def _answers(self, case: Case, state: Json, asked: Json, blocks: Sequence[views.Block]) -> tuple[Any, list[float]]:
-        """Answers to `asked` and P(needed) per block: in one request, or in several at once where one is too small."""
-        doc, word = case.doc, "expand" if case.doc.kind == "code" else "section"
-        ask, *sides = (self.words[word + part] for part in ("Instructions", "True", "False"))
-        rows = [{"index": at, "signature": self._excerpt(block.name, 120),
-                 "lines": doc.numbers.label(block.start, block.end),
-                 "preview": self._excerpt("\n".join(doc.lines[block.start:block.end][:3]), 240)}
-                for at, block in enumerate(blocks)]
-        about = {f"b{at}": noul(ask.replace("{i}", str(at)), *sides) for at in range(len(rows))}
+            "session": {"lines_of_it_already_sent": sum(run.end - run.start for run in case.session.known(doc)),
+                        "edits": case.session.edits, "edits_of_this_file": case.session.edited.get(name, 0)}, **told}
+        rows = [{"index": at, "signature": clip(each.name, 120), "lines": doc.numbers.label(each.start, each.end),
+                 "preview": clip("\n".join(doc.lines[each.start:each.end][:3]), 240)} for at, each in enumerate(blocks)]
         # 32 blocks for each character of a token: the service takes 32,768 tokens of state and longest question, 65,536
         # of all; what is told is clipped: 15,000 characters at most beside the blocks, 450 of each block, 350 of a
         # question about it, so that at the worst (1 character a token) they use up 30,000 and 41,000
-        state, size = {**self._context(case), **state}, int(32 * self._ratio)
-        starts = range(0, len(rows) or 1, size)
-        states = [{**state, "blocks": rows[at:at + size]} for at in starts]
-        questions = [dict(itertools.islice(about.items(), at, at + size)) for at in starts]
+        size = int(32 * self._ratio)
+        parts = [range(len(rows))[at:at + size] for at in range(0, len(rows) or 1, size)]
+        states = [{**state, "blocks": rows[part.start:part.stop]} for part in parts]
+        questions = [{f"b{at}": noul(ask.replace("{i}", str(at)), *sides) for at in part} for part in parts]
         questions[0].update(asked)
         # one wait for both steps, from the first request on
         end = doc.memo.setdefault("asked until", self.clock() + self.settings.wait_ms / 1000)
@@ -633,26 +623,23 @@ class JevJudge:
         return found, [found[f"b{at}"].noul for at in range(len(blocks))]
 
     def _ask(self, end: float, state: Json, questions: Json) -> Any:
-        """The answers to one request, or what is kept of it. A new one is kept, counted and logged, be it a failure,
-        and tells how many characters a token has."""
+        """The answers to one request, or what is kept of it. A new one is kept and logged, be it a failure, and tells
+        how many characters a token has."""
         request, now = json.dumps([state, questions], ensure_ascii=False), self.clock()
-        key = digest(request)
-        until, found = self._kept.get(key, (now, None))
-        if until <= now:
+        kept = self._kept(digest(request))
+        if kept[0] <= now:
             try:
-                found, until = self.client.ask(state, questions, timeout=end - now), float("inf")
+                found = self.client.ask(state, questions, timeout=end - now)
+                kept[:] = float("inf"), found
+                size = len(request) / (found.input_tokens or len(request) / 2)
+                self._ratio = min(4.0, max(1.0, (self._ratio + size) / 2))
             except JevlensError as error:
-                found, until = error, now + 60
-            with self._lock:
-                self._kept[key] = until, found
-                if len(self._kept) > 256: del self._kept[next(iter(self._kept))]
-                spent = getattr(found, "input_tokens", 0)
-                if spent: self._ratio = min(4.0, max(1.0, (self._ratio + len(request) / spent) / 2))
-                if self.log:
-                    self.log({"event": "ask", "ms": round((self.clock() - now) * 1000), **vars(found),
-                              "fault": str(found) if isinstance(found, JevlensError) else ""})
-        if isinstance(found, JevlensError): raise found
-        return found
+                kept[:] = now + 60, error
+            if self.log:
+                self.log({"event": "ask", "ms": round((self.clock() - now) * 1000), **vars(kept[1]),
+                          "fault": str(kept[1]) if isinstance(kept[1], JevlensError) else ""})
+        if isinstance(kept[1], JevlensError): raise kept[1]
+        return kept[1]
 
 
 # ---------------------------------------------------------------- System One: the wire
