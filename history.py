@@ -1344,6 +1344,13 @@ def break_even_factor(write: float, read: float, share: float = REMOVAL_SHARE) -
     return (write - read) / (read * share)
 
 
+def break_even(saved: float, rewrite: float) -> dict[str, int]:
+    """After how many calls leaving out so much has paid for taking so much in anew, by row of PRICES; {} for nothing
+    saved. Without the row of a host that takes in everything anew."""
+    return {name: int(break_even_factor(*prices, 1) * rewrite / saved) + 1
+            for name, prices in PRICES.items() if saved and name != "openai-codex"}
+
+
 def pays_off(pending: float, turns: int, rewrite: float, factor: float) -> bool:
     """Whether leaving characters out pays for the rewrite, when as many turns are still to come as there were."""
     return pending * max(1, turns) >= factor * rewrite

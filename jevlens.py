@@ -133,7 +133,7 @@ class Settings:
             raw = values.get("variant", {}).get(item.name, environ.get(item.metadata["env"], ""))
             try:
                 if raw != "": values[item.name] = item.metadata["value"](raw)
-            except (JevlensError, ValueError, TypeError, AttributeError, OverflowError, RecursionError):
+            except (JevlensError, OSError, ValueError, TypeError, AttributeError, OverflowError, RecursionError):
                 print(f"jevlens: {item.metadata['env']}: ignored, not a value of this setting", file=sys.stderr)
         usual = {"win32": "AppData/Local", "darwin": "Library/Application Support"}.get(sys.platform, ".local/share")
         folder = os.path.join(environ.get("XDG_DATA_HOME") or os.path.expanduser("~/" + usual), "jevlens")
@@ -1028,25 +1028,25 @@ characters), the words before the call (600), the call (300), excerpts of the re
 blocks (240). That costs money: $0.042 a million tokens, some thousand a result. Masking of secrets is no guarantee."""
 
 
-def cmd_key(args: Any) -> None:
+def cmd_key(*, model: str = "", check: bool = False, forget: bool = False) -> None:
     """Say what Jev is sent, and store, check or forget its key.
 
     --model: `provider/id` or `provider` (default: JEV_LENS_MODEL). --check: ask one tiny question. --forget: remove the
     stored key.
     """
     settings = Settings.load()
-    if args.forget and os.path.exists(settings.key_file): os.unlink(settings.key_file)
-    client = SystemOne(model=args.model or settings.model, key_file=settings.key_file)
+    if forget and os.path.exists(settings.key_file): os.unlink(settings.key_file)
+    client = SystemOne(model=model or settings.model, key_file=settings.key_file)
     print(CONSENT.format(host=client.host), file=sys.stderr)
-    if not (args.forget or args.check):
+    if not (forget or check):
         import getpass
         typed = (getpass.getpass("Key, empty to keep yours: ") if sys.stdin.isatty() else sys.stdin.readline()).strip()
         if typed:
             SystemOne(typed)  # refuses what cannot be a key
             write_private(settings.key_file, f"{typed} {client.host}\n".encode("ascii"))
-        client = SystemOne(model=args.model or settings.model, key_file=settings.key_file)
+        client = SystemOne(model=model or settings.model, key_file=settings.key_file)
     print(f"key for {client.provider} ({client.host}): {'from ' + client.key_source if client.key_source else 'none'}")
-    if args.check:
+    if check:
         found = client.ask("jevlens", {"works": noul("Is this text one word?")})
         print(f"{found.model} answered: {found.input_tokens} tokens, ${found.cost:.6f}")
 
@@ -1283,7 +1283,7 @@ def answer(id: str, record: Mapping[str, Any], asked: Mapping[str, str], cursor:
 
 def read_record(record: Mapping[str, Any]) -> views.Doc:
     """The Doc of a stored output."""
-    return views.read(unpack(record), str(record.get("tool", "")), record.get("args") or {})
+    return views.read(unpack(record), *canonical(str(record.get("tool", "")), record.get("args")))
 
 
 # ---------------------------------------------------------------- the lens
@@ -1595,7 +1595,7 @@ def make_judge(judge: Any, settings: Settings) -> Any:
         if name in ("auto", "jev"):
             client = SystemOne(model=settings.model, key_file=settings.key_file)
             return JevJudge(client, settings) if client.key_source or name == "jev" else LocalJudge()
-    except JevlensError as error:
+    except (JevlensError, OSError) as error:  # OSError: of the key file
         if name == "jev": raise
         print(f"jevlens: {error}; the local judge is used", file=sys.stderr)
     return LocalJudge()
@@ -1827,12 +1827,12 @@ def hook(data: bytes, store: Any, settings: Settings) -> str:
     return json.dumps(told) if any(each.view != "full" for each in seen) else ""
 
 
-def cmd_hook(args: Any) -> str:
+def cmd_hook(*, print_config: str = "") -> str:
     """Answer a coding agent's hook: JSON on standard input; exits 0, and prints nothing when nothing changes.
 
     --print-config: print the settings to paste into claude, codex or copilot.
     """
-    if args.print_config: return json.dumps(host_config(args.print_config), indent=2)
+    if print_config: return json.dumps(host_config(print_config), indent=2)
     own = _own_lens()
     try:
         return hook(PAYLOAD or sys.stdin.buffer.read(), own.store, own.settings)
@@ -1910,35 +1910,31 @@ def mcp_serve(lens: Lens, lines: Iterable[bytes], write: Callable[[str], object]
             pool.submit(mcp_answer, lens, line, write) if b'"tools/call"' in line else mcp_answer(lens, line, write)
 
 
-def cmd_mcp(args: Any) -> None:
+def cmd_mcp() -> None:
     """Serve recall and stats to an agent: MCP over standard input and output."""
     mcp_serve(_own_lens(), sys.stdin.buffer, write_text)
 
 
-def cmd_filter(args: Any) -> None:
+def cmd_filter(*, task: str = "", command: str = "") -> None:
     """Shorten a pipe: cmd 2>&1 | jevlens.py filter --command cmd.
 
     The pipe's exit status is then not cmd's (set -o pipefail keeps it), and a cd in cmd is lost.
     """
-    _show(_own_lens("auto"), read_text("-"), "bash", {"command": args.command}, args.task)
+    _show(_own_lens("auto"), read_text("-"), "bash", {"command": command}, task)
 
 
-def cmd_statusline(args: Any) -> str:
+def cmd_statusline() -> str:
     """Print one line for Claude Code's status line: what was kept out of its session, or of all."""
     session = _get(parsed(read_text("-")), "session_id")
-    return STATS.format_map(log_stats(_own_lens().store.events(SESSION_TAIL), session))
+    return SUM.format_map(log_stats(_own_lens().store.events(SESSION_TAIL), session))
 
 
 # ---------------------------------------------------------------- command line
 
 HALF_PAIR = "[\ud800-\udc7f\udd00-\udfff]"  # a surrogate that no byte became, but a program wrote
 JSON_STRING = r'"(?:[^"\\]|\\.)*"'  # of a state, whose every string is masked: "a \\" b", and not all of "a" "b"
-STATS = ("jevlens kept out {share:.0%} ({saved:,} tokens): {shortened} of {considered} results shortened, "
-         "{recalls} recalls, ${cost:.4f}")
-# how `diff` shows a line that (the model did not get, it got)
-DIFF = {"plain": ("- {}", "  {}"), "colour": ("\x1b[31m- {}\x1b[0m", "  {}"), "page": ("<li><mark>{}</mark>", "<li>{}")}
-PAGE = """<!doctype html><meta charset="utf-8"><meta name="color-scheme" content="light dark"><title>{0}</title>
-<h1>{0}</h1><p>Marked lines were not sent.</p><ol style="font-family:monospace;white-space:pre-wrap">{1}</ol>"""
+SUM = "jevlens saved {share:.0%}: {saved:,} tokens, {shortened} of {considered} results, {recalls} recalls, ${cost:.4f}"
+PAGE = '<!doctype html><meta name="color-scheme" content="light dark"><title>{0}</title><pre>{0}\n{1}</pre>'
 
 
 def _own_lens(judge: str = "local", **changes: Any) -> Lens:
@@ -1953,10 +1949,9 @@ def _own_lens(judge: str = "local", **changes: Any) -> Lens:
 
 def write_text(text: str, stream: Any = None) -> None:
     """Write a text as the bytes it came from, without newline translation, in one piece."""
-    out = (stream or sys.stdout).buffer
-    errors = "surrogatepass" if re.search(HALF_PAIR, text) else "surrogateescape"
+    out, half = (stream or sys.stdout).buffer, re.search(HALF_PAIR, text)
     try:
-        out.write(text.encode("utf-8", errors))
+        out.write(text.encode("utf-8", "surrogatepass" if half else "surrogateescape"))
         out.flush()
     except BrokenPipeError:  # `| head` has read enough; the exit status stays what it is
         os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
@@ -1964,12 +1959,9 @@ def write_text(text: str, stream: Any = None) -> None:
 
 def read_text(path: str) -> str:
     """The text of a file or, for `-`, of standard input; bytes that are not UTF-8 become lone surrogates and back."""
-    try:
-        with contextlib.nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb") as file: data = file.read()
-    except OSError as error:
-        raise JevlensError(f"{path}: {error.strerror or type(error).__name__}") from None
-    if b"\0" in data[:8000] and path != "-":  # what git looks at, too
-        raise JevlensError(f"{path}: a binary file, nothing to view")
+    with contextlib.nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb") as file: data = file.read()
+    # what git looks at, too
+    if b"\0" in data[:8000] and path != "-": raise JevlensError(f"{path}: a binary file, nothing to view")
     return data.decode("utf-8", "surrogateescape")
 
 
@@ -1980,124 +1972,106 @@ def _show(lens: Lens, text: str, tool: str, call: Json, task: str, failed: bool 
     write_text(seen.text + ("" if seen.text is text else "\n"), stream)
 
 
-def cmd_see(args: Any) -> None:
+def cmd_see(file: str, *, task: str = "", tool: str = "", command: str = "", judge: str = "auto") -> None:
     """Print a view of a file, or of standard input (-).
 
     --task: what the output is for, in words: names in it stay in the view. --tool: read, bash, grep, … (default: read
     for a file). --command: the shell command that made the output. --judge: auto, local or jev.
     """
-    call = {"command": args.command} if args.command else {"path": args.file}
-    tool = args.tool or ("bash" if args.command or args.file == "-" else "read")
-    # a person asked for a view
-    _show(_own_lens(args.judge, code_policy="outline"), read_text(args.file), tool, call, args.task)
+    call = {"command": command} if command else {"path": file}
+    tool = tool or ("bash" if command or file == "-" else "read")
+    _show(_own_lens(judge, code_policy="outline"), read_text(file), tool, call, task)  # a person asked for a view
 
 
-def cmd_run(args: Any) -> int:
+def cmd_run(words: list[str], *, task: str = "", judge: str = "auto") -> int:
     """Run a command, print views of its output, keep its exit status.
 
     --task: what it is for, in words: names in it stay in the view. --judge: auto, local or jev.
     """
-    import signal
     import subprocess
-    command = args.words[1:] if args.words[0] == "--" else args.words
-    lens = _own_lens(args.judge)  # before the command runs: a mistake here must not cost its output
-    before = signal.getsignal(signal.SIGINT)
+    from signal import SIG_IGN, SIGINT, getsignal, signal
+    # a Lens before the command runs: a mistake here must not cost its output
+    lens, command = _own_lens(judge), words[1:] if words[0] == "--" else words
     # Ctrl-C is the command's, we wait for what it still says; a handler, unlike SIG_IGN, is not inherited by it
-    signal.signal(signal.SIGINT, before if before is signal.SIG_IGN else lambda *_: None)
+    before = signal(SIGINT, SIG_IGN if getsignal(SIGINT) is SIG_IGN else lambda *_: None)
     try:
         done = subprocess.run(command, capture_output=True)
-    except OSError as error:
-        print(f"jevlens: run: {command[0]}: {error.strerror}", file=sys.stderr)
-        return 127 if isinstance(error, FileNotFoundError) else 126
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal(SIGINT, before)
     for data, stream in ((done.stdout, sys.stdout), (done.stderr, sys.stderr)):
         text, call = data.decode("utf-8", "surrogateescape"), {"command": shlex.join(command)}
-        _show(lens, text, "bash", call, args.task, done.returncode != 0, stream)
+        _show(lens, text, "bash", call, task, done.returncode != 0, stream)
     return 128 - done.returncode if done.returncode < 0 else done.returncode
 
 
-def cmd_recall(args: Any) -> str:
+def cmd_recall(id: str, *, lines: str = "", pattern: str = "", block: str = "", cursor: str = "",
+               raw: bool = False) -> str:
     """Print stored text: all, or what is asked for.
 
     --lines: 40-90, 40, 40-, -90, or several with commas. --pattern: a text, or /regex/ (any case; 2 lines around).
     --block: a function, class, section … by name. --cursor: the next page, as a page names it. --raw: all bytes.
     """
-    if args.raw:  # not a byte more
-        write_text(_own_lens().original(args.id))
-        return ""
-    return _own_lens().recall(args.id, args.lines, args.pattern, args.block, args.cursor)
+    if raw: write_text(_own_lens().original(id))  # not a byte more
+    return "" if raw else _own_lens().recall(id, lines, pattern, block, cursor)
 
 
-def _listing(args: Any, data: Any, keys: str) -> str:
-    """Rows as JSON, or these keys of them in columns; what a terminal would obey is shown as `?`."""
-    if args.json: return json.dumps(data)
+def _listing(rows: Sequence[Json], keys: str) -> Json:
+    """Rows as data, and as text: these keys of them in columns; what a terminal would obey is shown as `\\x1b`."""
     names = keys.split()
-    lines = ["  ".join(f"{row.get(name, '')!s:12}" for name in names) for row in (dict(zip(names, names)), *data)]
-    return "\n".join("".join(sign if sign.isprintable() else "?" for sign in line).rstrip() for line in lines)
+    lines = ["  ".join(f"{row.get(name, '')!s:12}" for name in names) for row in (dict(zip(names, names)), *rows)]
+    return {"data": rows, "text": "\n".join(repr(line.rstrip())[1:-1] for line in lines)}
 
 
-def _local(at: Any) -> str:
-    """Seconds since the epoch as local time to the minute; "" for what is no time of ours."""
-    with contextlib.suppress(TypeError, ValueError, OverflowError, OSError):
-        return time.strftime("%Y-%m-%d %H:%M", time.localtime(float(at)))
-    return ""
-
-
-def cmd_list(args: Any) -> str:
+def cmd_list() -> Json:
     """List what is stored, the oldest first."""
-    store, keys = _own_lens().store, ("id", "at", "tool", "view", "session")
-    rows = [{**{key: record.get(key) for key in keys}, "tokens": tokens(unpack(record)),
-             "stored": _local(record.get("at"))} for record in map(store.get, store.ids()) if record]
-    return _listing(args, rows, "id tokens view tool stored")
+    store = _own_lens().store
+    rows = [{**{key: record.get(key) for key in ("id", "at", "tool", "view", "session")}, "stored": time.ctime(
+        record.get("at")), "tokens": tokens(unpack(record))} for record in map(store.get, store.ids()) if record]
+    return _listing(rows, "id tokens view tool stored")
 
 
-def cmd_decisions(args: Any) -> str:
+def cmd_decisions() -> Json:
     """Say what was decided for each large result."""
     rows = [event for event in _own_lens().store.events() if event.get("event") == "see"]
-    return _listing(args, rows, "view before after shape reason id")
+    return _listing(rows, "view before after shape reason id")
 
 
-def cmd_stats(args: Any) -> str:
+def cmd_stats() -> Json:
     """Say what was kept out, in sum."""
     total = log_stats(_own_lens().store.events())
-    return json.dumps(total) if args.json else STATS.format_map(total)
+    return {"data": total, "text": SUM.format_map(total)}
 
 
 def log_stats(events: Iterable[Mapping[str, Any]], session: str = "") -> Json:
-    """Sums over log events, of one session if given: considered, shortened, saved, share, recalls; of Jev: asked,
-    failed, degraded (the last request failed), input and output tokens, cost in dollars."""
-    rows = [row for row in events if not session or str(row.get("session")).split("/")[0] == session]
-    sees, recalls, asks = ([row for row in rows if row.get("event") == name] for name in ("see", "recall", "ask"))
-    keys, failed = "before after input_tokens output_tokens cost".split(), [bool(row.get("fault")) for row in asks]
-    before, after, spent, told, cost = (sum(float(row.get(key, 0)) for row in rows) for key in keys)
-    return {"considered": len(sees), "shortened": sum(row.get("view") != "full" for row in sees),
-            "saved": int(before - after), "share": round((before - after) / max(before, 1), 4), "recalls": len(recalls),
-            "asked": len(asks), "failed": sum(failed), "degraded": failed[-1:] == [True],
-            "input_tokens": int(spent), "output_tokens": int(told), "cost": round(cost, 9)}
+    """Sums over log events, of one session if given: considered, shortened, tokens before, after and saved, share,
+    recalls; of Jev: asked, failed, degraded (the last request failed), input and output tokens, cost in dollars."""
+    log = [e for e in events if not session or str(e.get("session")).split("/")[0] == session]
+    sees, recalls, asks = ([e for e in log if e.get("event") == name] for name in ("see", "recall", "ask"))
+    sums = {key: sum(e.get(key) or 0 for e in log) for key in "before after input_tokens output_tokens cost".split()}
+    saved, failed = sums["before"] - sums["after"], [bool(e.get("fault")) for e in asks]
+    return {**sums, "considered": len(sees), "shortened": sum(e.get("view") != "full" for e in sees),
+            "saved": saved, "share": round(saved / (sums["before"] or 1), 4), "recalls": len(recalls),
+            "asked": len(asks), "failed": sum(failed), "degraded": failed[-1:] == [True]}
 
 
-def cmd_diff(args: Any) -> str:
+def cmd_diff(id: str | None = None, *, sent: bool = False, html: str = "") -> str:
     """Print the original with what the model did not get marked.
 
     Without ID: of the last result that was shortened. --sent: what was sent instead. --html: write a page to this file.
     """
-    import html
+    from html import escape
     own = _own_lens()
-    rows = [row for row in own.store.events() if "kept_lines" in row and row.get("id") and args.id in (None, row["id"])]
-    if not rows: raise JevlensError(f"diff: {args.id or 'no shortened output'}: not in the log of this store")
-    doc, row = read_record(own._record(rows[-1]["id"])), rows[-1]
-    sent = {line - 1 for low, high in ranges(row["kept_lines"] or "0") for line in range(low, high + 1) if line}
-    saved = 1 - row["after"] / max(1, row["before"])
+    rows = [row for row in own.store.events() if "kept_lines" in row and row.get("id") and id in (None, row["id"])]
+    if not rows: raise JevlensError(f"diff: {id or 'no shortened output'}: not in the log of this store")
+    doc, row, saved = read_record(own._record(rows[-1]["id"])), rows[-1], 1 - rows[-1]["after"] / rows[-1]["before"]
+    kept = {at - 1 for a, b in ranges(row["kept_lines"] or "0") for at in range(a or 1, min(b, len(doc.lines)) + 1)}
     head = f"{row['view']} · {row['after']:,} of {row['before']:,} tokens (−{saved:.0%}) · {row['id']}"
-    if args.sent: return f"{head}\n{views.render(doc, views.View(row['view'], tuple(sorted(sent)))).text}"
-    colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    forms = DIFF["page" if args.html else "colour" if colour else "plain"]
-    lines = [forms[at in sent].format(html.escape(line) if args.html else line) for at, line in enumerate(doc.lines)]
-    if not args.html: return "\n".join([head, *lines])
-    write_private(args.html, PAGE.format(html.escape(head), "\n".join(lines)).encode("utf-8", "replace"))
-    print(f"jevlens: wrote {args.html}", file=sys.stderr)
-    return ""
+    if sent: return f"{head}\n{views.render(doc, views.View(row['view'], tuple(sorted(kept)))).text}"
+    on, off, esc = ("<mark>", "</mark>", escape) if html else ("\x1b[31m", "\x1b[0m", str)
+    if not html and (os.environ.get("NO_COLOR") or not sys.stdout.isatty()): on = off = ""
+    text = "\n".join(f"  {esc(line)}" if at in kept else f"{on}- {esc(line)}{off}" for at, line in enumerate(doc.lines))
+    if html: write_private(html, PAGE.format(escape(head), text).encode("ascii", "xmlcharrefreplace"))
+    return "" if html else f"{head}\n{text}"
 
 
 def _history() -> Any:
@@ -2111,53 +2085,44 @@ def plain_ask(client: Any, mask: bool = True) -> Callable[[Any, Any, float], Any
     def _ask(state: Any, questions: Any, timeout: float) -> Any:
         hidden = re.sub(JSON_STRING, lambda found: json.dumps(masked(json.loads(found[0]))), json.dumps(state))
         got = client.ask(json.loads(hidden) if mask else state, questions, timeout)
-        for id, each in got.items():  # in place: it has `input_tokens` and `cost`, too
-            got[id] = each.noul if each.choice is None else (each.choice, each.probabilities)
+        # in place: it has `input_tokens` and `cost`, too
+        for id, each in got.items(): got[id] = each.noul if each.choice is None else (each.choice, each.probabilities)
         return got
     return _ask
 
 
-def cmd_evidence(args: Any) -> str:
+def cmd_evidence(session: str, *, query: str = "", bytes: int = 8192) -> str:
     """Print the quotations of a recorded session that fit a query, as a model would get them; one line a session.
 
     --query: the prompt that the quotations are for. --bytes: of the view, at most (default: 8192).
     """
     history = _history()
-    found = [history.extract(session.entries, args.query, max_view_bytes=args.bytes).text
-             for session in history.read_session(args.session)]
-    if not any(found): raise JevlensError(f"evidence: no user or assistant text, or none within {args.bytes} bytes")
+    found = [history.extract(each.entries, query, max_view_bytes=bytes).text for each in history.read_session(session)]
+    if not any(found): raise JevlensError(f"evidence: no user or assistant text, or none within {bytes} bytes")
     return "\n".join(found)
 
 
-def cmd_distil(args: Any) -> str:
+def cmd_distil(session: str, *, dry_run: bool = False) -> Json:
     """Say what leaving finished work out of a recorded session would save and cost; the session is not changed.
 
     --dry-run: ask nothing, by rule only.
     """
-    history, rows, judge = _history(), [], _own_lens("local" if args.dry_run else "auto").judge
+    history, rows, judge = _history(), [], _own_lens("local" if dry_run else "auto").judge
     ask = plain_ask(judge.client, judge.settings.redact) if isinstance(judge, JevJudge) else None
-    for session in history.read_session(args.session):
-        edits, record = history.distil(session.entries, ask, cold=True)  # whether it pays is for the reader to say
+    for each in history.read_session(session):
+        edits, record = history.distil(each.entries, ask, cold=True)  # whether it pays is for the reader to say
         saved, anew = record.get("savedChars", 0) // 4, record.get("rewriteChars", 0) // 4
-        calls = {name: int(history.break_even_factor(*prices, 1) * anew / saved) + 1 if saved else 0
-                 for name, prices in history.PRICES.items() if name != "openai-codex"}  # where all is taken in anew
         edited = "; ".join("{reason} {label}".format_map(result) for result in record.get("results", ()))
-        rows.append({"session": session.id, "edits": edits, "record": record, "savedTokens": saved,
-                     "rewriteTokens": anew, "paysAfterCalls": calls, "edited": edited})
-    return _listing(args, rows, "session savedTokens rewriteTokens paysAfterCalls edited")
+        rows.append({"session": each.id, "savedTokens": saved, "rewriteTokens": anew, "edits": edits, "record": record,
+                     "paysAfterCalls": history.break_even(saved, anew), "edited": edited})
+    return _listing(rows, "session savedTokens rewriteTokens paysAfterCalls edited")
 
 
-# The arguments of each command; NAME is `cmd_NAME`, whose docstring is its help. `=`: an option that takes a value.
-COMMANDS = {
-    "see": "file --task= --tool= --command= --judge=", "run": "--task= --judge= words", "filter": "--task= --command=",
-    "recall": "id --lines= --pattern= --block= --cursor= --raw", "list": "--json", "decisions": "--json",
-    "stats": "--json", "diff": "id? --sent --html=", "key": "--model= --check --forget", "hook": "--print-config=",
-    "mcp": "", "statusline": "", "evidence": "session --query= --bytes=", "distil": "session --json --dry-run"}
-# what argparse has to know of the arguments that are neither a switch nor a text
-OPTIONS: dict[str, Json] = {
-    "file": {}, "id": {}, "id?": {"nargs": "?"}, "session": {}, "words": {"nargs": "A...", "metavar": "-- CMD"},
-    "--judge=": {"default": "auto"}, "--query=": {"required": True}, "--bytes=": {"type": int, "default": 8_192},
-    "--print-config=": {"choices": ("claude", "codex", "copilot")}}
+# A command is `cmd_NAME`: its docstring is the help, its parameters are the arguments, those behind `*` the options.
+COMMANDS: dict[str, Any] = {name[4:]: each for name, each in sorted(globals().items()) if name.startswith("cmd_")}
+# what argparse has to know of a parameter, by its type
+KINDS: dict[str, Json] = {"str": {}, "int": {"type": int}, "bool": {"action": "store_true"},
+                          "str | None": {"nargs": "?"}, "list[str]": {"nargs": "A...", "metavar": "-- CMD"}}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -2166,24 +2131,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser("jevlens", description="Short views of large tool results, the rest by recall.")
     parser.add_argument("--version", action="version", version=__version__)
     rows = parser.add_subparsers(dest="name", metavar="COMMAND", required=True)
-    for name, arguments in COMMANDS.items():
-        text = globals()["cmd_" + name].__doc__
-        row = rows.add_parser(name, help=text.partition("\n")[0], description=text)
-        for word in arguments.split():
-            usual = {"default": ""} if word.endswith("=") else {"action": "store_true"}
-            row.add_argument(word.rstrip("=?"), **OPTIONS.get(word, usual))
-    args = parser.parse_args(argv)
-    if None in (sys.stdin, sys.stdout, sys.stderr):  # closed by who started us
-        return 1
+    for name, command in COMMANDS.items():
+        row = rows.add_parser(name, help=command.__doc__.partition("\n")[0], description=command.__doc__)
+        kinds, usual = dict(command.__annotations__), command.__kwdefaults__ or {}
+        if kinds.pop("return") == "Json": row.add_argument("--json", action="store_true")
+        for each, kind in kinds.items():
+            row.add_argument("--" * (each in usual) + each.replace("_", "-"), default=usual.get(each), **KINDS[kind])
+    args = vars(parser.parse_args(argv))
+    name, as_json = args.pop("name"), args.pop("json", False)
     try:
-        found: str | int | None = globals()["cmd_" + args.name](args)
+        found = COMMANDS[name](**args)
+        if isinstance(found, dict): found = json.dumps(found["data"]) if as_json else found["text"]
         if isinstance(found, str): write_text(found if found.endswith("\n") or not found else found + "\n")
         return found if isinstance(found, int) else 0
-    except KeyboardInterrupt:
-        return 130  # 128 + SIGINT, as shells say it
-    except (JevlensError, OSError, ValueError, ImportError) as error:  # ValueError: a path that no system takes
-        print(f"jevlens: {'' if isinstance(error, JevlensError) else args.name + ': '}{error}", file=sys.stderr)
-        return 1
+    except (Exception, KeyboardInterrupt) as error:
+        what, why = getattr(error, "filename", 0) or name, getattr(error, "strerror", 0) or str(error) or "stopped"
+        print(f"jevlens: {error if isinstance(error, JevlensError) else f'{what}: {why}'}", file=sys.stderr)
+        return 127 if name == "run" and isinstance(error, FileNotFoundError) else 1
 
 
 if __name__ == "__main__": sys.exit(main())
