@@ -32,7 +32,7 @@ def gate(data: bytes) -> bytes:
     return data
 
 
-PAYLOAD = gate(sys.stdin.buffer.read()) if __name__ == "__main__" and sys.argv[1:] == ["hook"] else b""
+PAYLOAD = gate(sys.stdin.buffer.read()) if sys.stdin and __name__ == "__main__" and sys.argv[1:] == ["hook"] else b""
 
 import binascii
 import collections
@@ -1609,9 +1609,9 @@ TEXT_KEYS = ("text", "content", "output", "error", "result", "stdout", "stderr",
 # where results hold their text, by the role of a message or the type of a part; others are told by their keys
 RESULTS = {"tool": "content", "function": "content", "tool_result": "content"}
 ASSISTANT = ("assistant", "model")
+COMPACTED = "This session is being continued from a previous conversation"  # Claude Code's summary message
 # How messages begin that a host wrote in the user's name: Claude Code, Codex
 NOISE = ("<command-", "<local-command-", "<task-notification", "<bash-", "<system-reminder", "<environment_context")
-COMPACTED = "This session is being continued from a previous conversation"  # Claude Code's summary message
 VIEW_TAIL = 1200  # characters at the end of a view that hold its footer, and what a host may print after it
 MARKER = rf"(?m)^(?: *\d+[\t→])?{views.MARK} \+?\d[\d,+-]*(?: .*)?$"  # also behind a number that a host put there
 
@@ -1627,10 +1627,9 @@ def as_sent(case: Case, seen: Seen, store: Any) -> tuple[Case, str, list[int] | 
     An output that is a view of ours stands for the stored text and shows some of its lines; none if it is not stored.
     """
     if seen.id or not is_view(seen.text): return case, seen.text, [line - 1 for line in seen.kept] if seen.id else None
-    ids = re.findall(rf"\b{ID}\b", seen.text[-VIEW_TAIL:])
-    record = store.get(ids[-1]) if ids else None
-    if record is None or len(str(record.get("text"))) > SESSION_TAIL:  # so long a one is not remembered anyway
-        return case, seen.text, []
+    record = store.get((re.findall(rf"\b{ID}\b", seen.text[-VIEW_TAIL:]) or [""])[-1])
+    # so long a one is not remembered anyway
+    if record is None or len(str(record.get("text"))) > SESSION_TAIL: return case, seen.text, []
     doc = views.read(unpack(record), case.tool, case.args)
     sent = {*case.doc.lines, *case.doc.bare, *(line.partition("│ ")[2] for line in case.doc.bare)}
     kept = [at for at, line in enumerate(doc.lines) if line in sent or doc.bare[at] in sent]
@@ -1643,16 +1642,13 @@ def _get(item: Any, *keys: str) -> Any:
     return next((value for value in found if value is not None), None)
 
 
-def _parts(message: Any) -> Iterable[Any]:
-    """A message, the parts of its content (of Gemini's, what they hold) and its calls."""
-    parts = _get(message, "content", "parts")
-    for part in (message, *(parts if isinstance(parts, list) else ()), *(_get(message, "tool_calls") or ())):
-        yield _get(part, "functionCall", "function_call", "functionResponse", "function_response") or part
-
-
 def swapped(value: Any, change: Callable[[str], str], key: str = "text") -> Any:
-    """A result with each of its texts changed and all else as it is: images, blocks of another type, other fields."""
+    """A result with each of its texts changed and all else as it is: images, blocks of another type, other fields.
+
+    A list of file names is one text.
+    """
     if isinstance(value, str): return change(value) if value and key in TEXT_KEYS else value
+    if isinstance(value, list) and value and key == "filenames": return change("\n".join(value)).split("\n")
     if isinstance(value, list): return [swapped(part, change, "") for part in value]
     # Gemini's parts have no type
     if isinstance(value, Mapping) and value.get("type") in ("text", "input_text", "output_text", None):
@@ -1664,13 +1660,14 @@ class Fold:
     """One pass over a message list: what was said and called so far, and what was sent of the results.
 
     Messages, calls and results are told apart by their form, so the four shapes share one walk. learn: the results
-    stand as they were sent; they are only taken in, by the session of the lens. marks, sent: a hash of each message of
-    `Lens.messages`, and what `add` gave for it.
+    stand as they were sent; they are only taken in, by the session of the lens. calls: (name, arguments) of those
+    without a result, by their id, in order since Gemini's have none but the name. marks, sent: a hash of each message
+    of `Lens.messages`, and what `add` gave for it.
     """
 
     def __init__(self, lens: "Lens", learn: bool = False) -> None:
         self.lens, self.learn, self.session = lens, learn, lens.session if learn else Session()
-        self.calls: dict[Any, list[tuple[str, Any]]] = {}
+        self.calls = collections.defaultdict[Any, list[tuple[str, Any]]](list)
         self.task = self.latest = self.said = self.reply = ""
         self.marks, self.sent = list[int](), list[Any]()
 
@@ -1682,152 +1679,107 @@ class Fold:
                 reply = (_get(message, "id") if kind == "message" else None) or self.reply or "reply"
                 self.said, self.reply = self.said if reply == self.reply else "", reply
             new = message if role in ASSISTANT or self.learn else copy.deepcopy(message)
-            for part in _parts(new): self._part(part, role, part is new)
+            parts = _get(new, "content", "parts")
+            for part in (new, *(parts if isinstance(parts, list) else ()), *(_get(new, "tool_calls") or ())):
+                held = _get(part, "functionCall", "function_call", "functionResponse", "function_response")
+                self._part(held or part, role, part is new)
             return None if new == message else new
         return None
 
     def _part(self, part: Any, role: Any, whole: bool) -> None:
-        """Take in a part of a message, or the message itself: a result, a call, a compaction or a text."""
+        """Take in a part of a message, or the message itself: a result, which is changed in place, a call, a text."""
         kind, text = str(_get(part, "type")), _get(part, "content" if whole else "text")
-        what = _get(part, "function", "custom") or part
-        name, args = _get(what, "name"), _get(what, "arguments", "input", "args", "action")
+        what, text = _get(part, "function", "custom") or part, text if isinstance(text, str) else ""
+        name, args = _get(what, "name") or "", _get(what, "arguments", "input", "args", "action")
         key = RESULTS.get(role if whole else kind, "output" if kind.endswith("_call_output") else "response")
         if isinstance(part, dict) and key in part:
-            self._result(part, key)
-        elif what is not part or kind.endswith(("tool_use", "_call")) or args is not None:
-            key = _get(part, "call_id", "id") or name  # only a local shell's call has no name
-            self.calls.setdefault(key, []).append((str(name or "bash"), args))
-        elif kind == "compaction" or role == "user" and str(text).startswith(COMPACTED):
-            self.session.forget()
-        elif isinstance(text, str) and role in ASSISTANT and not _get(part, "thought"):
-            self.said = f"{self.said}\n{text}".strip()
-        elif isinstance(text, str) and role == "user" and text.strip() and not text.startswith(NOISE):
+            id = _get(part, "tool_call_id", "call_id", "tool_use_id", "id", "name")
+            failed = bool(_get(part, "is_error") or _get(part[key], "error"))
+            call = (*(self.calls[id] or [(name, {})]).pop(0), self.task, self.latest, self.said, failed)
+            # Claude Code's transcripts have results within a reply
+            if self.reply == "reply" or key == "output": self.reply = ""
+            part[key] = swapped(part[key], lambda text: self.lens._see(
+                self.session, (text, *call), None if self.learn else (str(id), hash(text))).text)
+        # only a local shell's call has no name
+        if args is not None: self.calls[_get(part, "call_id", "id") or name].append((name or "bash", args))
+        if kind == "compaction" or role == "user" and text.startswith(COMPACTED): self.session.forget()
+        if role in ASSISTANT and not _get(part, "thought"): self.said = f"{self.said}\n{text}".strip()
+        if role == "user" and text.strip() and not text.startswith((COMPACTED, *NOISE)):
             self.task, self.latest, self.reply = self.task or text, text, ""
-
-    def _result(self, item: Json, key: str) -> None:
-        """Shorten the texts of a result in place, or only learn them."""
-        id = _get(item, "tool_call_id", "call_id", "tool_use_id", "id", "name")
-        queue = self.calls.get(id) or [(str(_get(item, "name") or ""), {})]
-        name, args = queue.pop(0) if len(queue) > 1 else queue[0]
-        failed = bool(_get(item, "is_error") or key == "response" and _get(item[key], "error"))
-        call = (name, args, self.task, self.latest, self.said, failed)
-        if self.reply == "reply" or key == "output":  # Claude Code's transcripts have results within a reply
-            self.reply = ""
-
-        def change(text: str) -> str:
-            """The text to send."""
-            mark = None if self.learn else (str(id), hash(text))
-            return self.lens._see(self.session, (text, *call), mark).text
-
-        item[key] = swapped(item[key], change)
 
 
 # ---------------------------------------------------------------- hook, MCP, filter, status line
 
 SESSION_TAIL = 4_000_000  # bytes of a transcript or journal that are read: hours of work, about a second of ours
 PAYLOAD_MAX = 64_000_000  # bytes of a hook's input or of an output on disk; more is left to the host
+# how Copilot CLI names what Claude Code and Codex send
+COPILOT = {"tool_name": "toolName", "tool_input": "toolArgs", "tool_response": "toolResult", "session_id": "sessionId"}
 # our own tools stay out; anchored, since Claude Code searches for the expression
 CLAUDE_MATCHER = "^(Bash|Read|Grep|Glob|WebFetch|Agent|mcp__(?!(plugin_lens_)?lens__).*)$"
 MCP_VERSIONS = ("2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")  # the first has no handshake
 MCP_CACHED: Json = {"ttlMs": 3_600_000, "cacheScope": "public"}  # tools change only with the program
-# of the tool, of the command, and of Lens.recall in its order
-RECALL_ARGS = {"id": "the id in the footer of the view", "lines": "40-90, 40, 40-, -90, or several with commas",
-               "pattern": "a text, or /regex/ (any case; 2 lines around)",
-               "block": "a function, class, section … by name", "cursor": "the next page, as a page names it"}
+RECALL_BY = ("id", "lines", "pattern", "block", "cursor")  # the arguments of Lens.recall, in its order
 # In a fixed order; recall's answer is text only, since hosts show a structured one as JSON.
 MCP_TOOLS: list[Json] = [
-    {"name": "recall", "description": "Get back lines that a shortened tool result left out (see its footer).",
-     "inputSchema": {"type": "object", "required": ["id"], "properties": {
-         name: {"type": "string", "description": text} for name, text in RECALL_ARGS.items()}},
+    {"name": "recall", "description": f"What a shortened result left out, by the id in it. {Lens.recall.__doc__}",
+     "inputSchema": {"type": "object", "required": ["id"], "properties": dict.fromkeys(RECALL_BY, {"type": "string"})},
      "annotations": {"readOnlyHint": True}, "_meta": {"anthropic/maxResultSizeChars": 2 * PAGE_CHARS}},  # a page
     {"name": "stats", "description": "How many tokens of tool results jevlens kept out, and how often.",
      "inputSchema": {"type": "object", "properties": {}}, "annotations": {"readOnlyHint": True}}]
 
 
 def read_transcript(lens: Lens, path: str) -> tuple[Fold, bool]:
-    """What a Claude Code or Codex transcript tells, and whether the model still has everything that it tells.
+    """What a Claude Code or Codex transcript tells, and whether it was read whole (there may be none).
 
-    Read are the last SESSION_TAIL bytes, and of what is before them the first request, in the first 300,000 bytes.
+    Read are the last SESSION_TAIL bytes, and before them what the user wrote in the first 256 kB.
     """
-    fold = Fold(lens, True)
-    whole = not os.path.isfile(path) or os.path.getsize(path) <= SESSION_TAIL
-    start = [] if whole else [record for record in read_jsonl(path, first=300_000)
-                              if record.get("type") == "user" and "toolUseResult" not in record]
-    for record in start + read_jsonl(path, SESSION_TAIL):
-        if record.get("subtype") == "compact_boundary" or record.get("isCompactSummary"):
-            whole = False
+    fold, whole = Fold(lens, True), not os.path.isfile(path) or os.path.getsize(path) <= SESSION_TAIL
+    rows = [row for row in read_jsonl(path, first=2**18) if row.get("type") == "user" and "tool_use_id" not in str(row)]
+    for row in rows + read_jsonl(path, SESSION_TAIL):
+        if row.get("isCompactSummary") or row.get("subtype") == "compact_boundary":
             fold.session.forget()
-        elif record.get("type") in ("response_item", "user", "assistant") and not record.get("isMeta"):
-            fold.add(_get(record, "payload", "message"))
+        elif row.get("type") in ("response_item", "user", "assistant") and not row.get("isMeta"):
+            fold.add(_get(row, "payload", "message"))
     return fold, whole
 
 
-def claude_response(response: Any, change: Callable[[str], str]) -> Any:
-    """A copy of Claude Code's `tool_response` with its text changed and its form kept (another form is ignored).
-
-    Raises OSError when the whole output, which Claude Code put into a file, cannot be read.
-    """
-    path, names = _get(response, "persistedOutputPath"), _get(response, "filenames")
-    if path:
-        response = {key: value for key, value in response.items() if not key.startswith("persistedOutput")}
-        response["stdout"] = read_text(path) if os.path.getsize(path) < PAYLOAD_MAX else ""
-    if names and not response.get("content"): return {**response, "filenames": change("\n".join(names)).split("\n")}
-    new = swapped(response, change)
-    if _get(_get(new, "file"), "content"): new["file"]["numLines"] = new["file"]["content"].count("\n") + 1
-    return new
-
-
-def codex_response(response: Any, change: Callable[[str], str]) -> str:
-    """The one text that stands for all parts. LookupError or TypeError for a part without text, so an image stays."""
-    parts = [response] if isinstance(response, str) else [part["text"] for part in response["content"]]
-    return "\n".join(map(change, parts))
-
-
-# A host by a key that only its events have -> (how the text in its result is changed; what the footer says in addition,
-# since Codex does not tell the exit status and a replacement loses the line that did; how it is told: this instead)
-HOSTS: dict[str, tuple[Callable[..., Any], str, Callable[[Any], Json]]] = {
-    "toolResult": (swapped, "", lambda new: {"modifiedResult": new}),
-    "turn_id": (codex_response, "; exit status not known", lambda new: {"continue": False, "stopReason": new}),
-    "tool_response": (claude_response, "", lambda new: {"hookSpecificOutput": {
-        "hookEventName": "PostToolUse", "updatedToolOutput": new}})}
-
-
 def hook(data: bytes, store: Any, settings: Settings) -> str:
-    """What to print for one hook call of Claude Code (PostToolUse), Codex or Copilot CLI; "": their result stays.
+    """What to print for one hook call of Claude Code (PostToolUse), Codex (its events have `turn_id`) or Copilot CLI
+    (`toolResult`); "": their result stays.
 
-    Raises whatever an input that is none of theirs, or has no text to shorten, leads to.
+    Only text is changed and the form kept, since Claude Code ignores another; Codex takes one text for all parts.
+    Raises whatever an input leads to that is none of theirs, or has no large text, or an image beside it under Codex.
     """
-    event = json.loads(data) if len(data) <= PAYLOAD_MAX else {}
-    host = next(key for key in HOSTS if key in event)
-    tool, args = _get(event, "tool_name", "toolName"), _get(event, "tool_input", "toolArgs")
-    response, session = _get(event, "tool_response", "toolResult"), _get(event, "session_id", "sessionId")
+    event = json.loads(data[:PAYLOAD_MAX])  # a longer one is torn so
+    tool, args, response, session = (event.get(name) or event.get(other) for name, other in COPILOT.items())
     foreign = event.get("hook_event_name", "PostToolUse") != "PostToolUse" or _get(response, "isImage")
-    if foreign or "cursor_version" in event or os.environ.get("CURSOR_VERSION"):
-        raise JevlensError("hook: another event, an image, or from Cursor, which takes no replacement")
-    rewrite, note, reply = HOSTS[host]
-    read = host == "tool_response" and tool == "Read"  # Claude Code counts the view's own lines in front of them
-    note = "; numbers before │ are the file's" if read else note
+    # Cursor runs Claude Code's hooks, and takes no replacement
+    if foreign or "cursor_version" in event or os.environ.get("CURSOR_VERSION"): raise JevlensError("hook: not for us")
+    codex, read = "turn_id" in event, tool == "Read"
+    if codex and not isinstance(response, str): response = "\n".join(part["text"] for part in response["content"])
+    if _get(response, "persistedOutputPath"):  # Claude Code has the whole output there, and here its beginning
+        if response.pop("persistedOutputSize", 0) > PAYLOAD_MAX: raise JevlensError("hook: the output is too large")
+        response["stdout"] = read_text(response.pop("persistedOutputPath"))
+    # Codex does not tell the exit status, and a replacement loses the line that did; Claude Code counts the view's own
+    # lines in front of those of a Read
+    note = "; exit status not known" * codex + "; numbers before │ are the file's" * read
     lens = Lens("auto", store, settings, gutter=read, footer=lambda seen: f"{default_footer(seen)[:-1]}{note}]")
-    agent, path = (str(event.get(key) or "") for key in ("agent_id", "transcript_path"))
+    lens.call_id, agent, path = (event.get(key) or "" for key in ("tool_use_id", "agent_id", "transcript_path"))
     # a sub-agent knows what stands in its own file
-    path = os.path.join(os.path.splitext(path)[0], "subagents", f"agent-{agent}.jsonl") if agent else path
-    lens.call_id = str(event.get("tool_use_id") or "")
+    if agent: path = os.path.join(os.path.splitext(path)[0], "subagents", f"agent-{agent}.jsonl")
     fold, whole = read_transcript(lens, path)
     # the journal has what the transcript does not tell
-    lens.resume(str(session or "") + (agent and "/" + agent), fold.calls if whole else None)
-    seen: list[Seen] = []
-
-    def change(text: str) -> str:
-        """The text to send."""
-        seen.append(lens.see(text, tool, args, fold.task, fold.latest, fold.said))
-        return seen[-1].text
-
-    told = reply(rewrite(response, change))
-    if not seen: raise JevlensError("hook: no text in the result")
-    return json.dumps(told) if any(each.view != "full" for each in seen) else ""
+    lens.resume(f"{session or ''}/{agent}".strip("/"), fold.calls if whole else None)
+    new = swapped(response, lambda text: lens.see(text, tool, args, fold.task, fold.latest, fold.said).text)
+    if read and _get(_get(new, "file"), "content"): new["file"]["numLines"] = new["file"]["content"].count("\n") + 1
+    told: Json = {"hookSpecificOutput": {"hookEventName": "PostToolUse", "updatedToolOutput": new}}
+    if codex: told = {"continue": False, "stopReason": new}
+    if "toolResult" in event: told = {"modifiedResult": new}
+    if not lens.stats()["considered"]: raise JevlensError("hook: no large text in the result")
+    return json.dumps(told) if lens.stats()["shortened"] else ""
 
 
-def cmd_hook(*, print_config: str = "") -> str:
+def cmd_hook(*, print_config: str = "") -> Any:
     """Answer a coding agent's hook: JSON on standard input; exits 0, and prints nothing when nothing changes.
 
     --print-config: print the settings to paste into claude, codex or copilot.
@@ -1838,28 +1790,26 @@ def cmd_hook(*, print_config: str = "") -> str:
         return hook(PAYLOAD or sys.stdin.buffer.read(), own.store, own.settings)
     except Exception as error:  # a hook that fails costs the agent its result in some hosts
         own._log({"event": "hook", "reason": fault(error)})
-    return ""
 
 
 def host_config(host: str) -> Json:
     """The settings to paste for a host, with this interpreter and this file."""
     words = [sys.executable, "-E", "-s", os.path.abspath(__file__)]
-    run, line = shlex.join([*words, "hook"]), shlex.join([*words, "statusline"])
+    run, status = (shlex.join([*words, name]) for name in ("hook", "statusline"))
     server = {"command": words[0], "args": [*words[1:], "mcp"], "alwaysLoad": True}
     print("jevlens: for recall, an MCP server:", json.dumps({"mcpServers": {"lens": server}}), file=sys.stderr)
-    entry = {"type": "command", "command": run, "timeout": 15}
-    exact = {**entry, "command": words[0], "args": [*words[1:], "hook"]}  # without a shell
+    hooks = [{"type": "command", "command": run, "timeout": 15}]
+    line = {"statusLine": {"type": "command", "command": status}, "bashOutputMaxChars": 128_000}
     rows: dict[str, Json] = {
-        "claude": {"hooks": {"PostToolUse": [{"matcher": CLAUDE_MATCHER, "hooks": [exact]}]},
-                   "bashOutputMaxChars": 128_000, "statusLine": {"type": "command", "command": line}},
-        "codex": {"hooks": {"PostToolUse": [{"matcher": "*", "hooks": [entry]}]}},
+        "claude": {"hooks": {"PostToolUse": [{"matcher": CLAUDE_MATCHER, "hooks": hooks}]}, **line},
+        "codex": {"hooks": {"PostToolUse": [{"matcher": "*", "hooks": hooks}]}},
         "copilot": {"version": 1, "hooks": {"postToolUse": [{"type": "command", "bash": run, "timeoutSec": 15}]}}}
     return rows[host]
 
 
 def mcp_call(lens: Lens, name: str, args: Any) -> Json:
     """The result of tools/call; a bad id, range or pattern is a result too, so that the model reads why."""
-    given, failed = [str(_get(args, key) or "") for key in RECALL_ARGS], False
+    given, failed = [str(_get(args, key) or "") for key in RECALL_BY], False
     try:
         text = lens.recall(*given) if name == "recall" else json.dumps(log_stats(lens.store.events()))
     except Exception as error:
@@ -1867,52 +1817,38 @@ def mcp_call(lens: Lens, name: str, args: Any) -> Json:
     return {"content": [{"type": "text", "text": text}], "isError": failed}
 
 
-def mcp_reply(lens: Lens, method: str, params: Any) -> Json:
-    """The `result` or the `error` of one request. Both eras: with `initialize`, and without."""
+def mcp_answer(lens: Lens, line: bytes) -> None:
+    """Write the answer to a JSON-RPC message, where one is due. Both eras: with `initialize`, and without."""
+    request = parsed(line)
+    id, method, params = (_get(request, key) for key in ("id", "method", "params"))
+    # a notification, or an answer to nothing that we asked
+    if isinstance(request, dict) and (id is None or not method): return
     asked, name, args, meta = (_get(params, key) for key in ("protocolVersion", "name", "arguments", "_meta"))
     version, call = _get(meta, "io.modelcontextprotocol/protocolVersion"), method == "tools/call"
     able, info = {"tools": {}}, {"name": "jevlens", "version": __version__}  # type: Any, Any
-    asked = asked if asked in MCP_VERSIONS[1:] else MCP_VERSIONS[1]
+    asked, what = asked if asked in MCP_VERSIONS[1:] else MCP_VERSIONS[1], f"{method} {name}" if call else str(method)
     rows: dict[str, Json] = {
         "initialize": {"protocolVersion": asked, "capabilities": able, "serverInfo": info}, "ping": {},
         "server/discover": {"supportedVersions": MCP_VERSIONS, "capabilities": able, **MCP_CACHED},
-        "tools/list": {"tools": MCP_TOOLS, **MCP_CACHED}}
-    if version not in (None, MCP_VERSIONS[0]):
-        data = {"supported": MCP_VERSIONS[:1], "requested": version}
-        return {"error": {"code": -32022, "message": "protocol version", "data": data}}
-    if name not in ("recall", "stats") if call else method not in rows:
-        return {"error": {"code": -32602 if call else -32601, "message": f"unknown {name if call else method}"}}
-    result = mcp_call(lens, name, args) if call else rows[method]
+        "tools/list": {"tools": MCP_TOOLS, **MCP_CACHED}, "tools/call recall": {}, "tools/call stats": {}}
+    faults = {(-32600 if request else -32700, "want one JSON object a line"): not isinstance(request, dict),
+              (-32022, "protocol version"): version not in (None, MCP_VERSIONS[0]),
+              (-32602 if call else -32601, f"unknown {what}"): what not in rows}
+    code, message = next((fault for fault, holds in faults.items() if holds), (0, ""))
+    error = {"code": code, "message": message, "data": {"supported": MCP_VERSIONS[:1], "requested": version}}
+    result = mcp_call(lens, name, args) if call and not code else rows.get(what, {})
     if version or method == "server/discover":
         result.update(resultType="complete", _meta={"io.modelcontextprotocol/serverInfo": info})
-    return {"result": result}
-
-
-def mcp_answer(lens: Lens, line: bytes, write: Callable[[str], object]) -> None:
-    """Write the answer to a line with a JSON-RPC message, where one is due."""
-    request = parsed(line)
-    id, method, params = (_get(request, key) for key in ("id", "method", "params"))
-    if isinstance(request, dict) and (id is None or not method):
-        return  # a notification, or an answer to nothing that we asked
-    bad = {"error": {"code": -32600 if request else -32700, "message": "want one JSON object a line"}}
-    reply = mcp_reply(lens, str(method), params) if isinstance(request, dict) else bad
-    write(json.dumps({"jsonrpc": "2.0", "id": id, **reply}) + "\n")
-
-
-def mcp_serve(lens: Lens, lines: Iterable[bytes], write: Callable[[str], object]) -> None:
-    """Answer JSON-RPC messages, one a line, until the input ends; four calls of tools do not hold up what follows.
-
-    `write` gets a whole line at once, from several threads.
-    """
-    from concurrent.futures import ThreadPoolExecutor
-    with ThreadPoolExecutor(4) as pool:
-        for line in filter(bytes.strip, lines):
-            pool.submit(mcp_answer, lens, line, write) if b'"tools/call"' in line else mcp_answer(lens, line, write)
+    write_text(json.dumps({"jsonrpc": "2.0", "id": id, **({"error": error} if code else {"result": result})}) + "\n")
 
 
 def cmd_mcp() -> None:
-    """Serve recall and stats to an agent: MCP over standard input and output."""
-    mcp_serve(_own_lens(), sys.stdin.buffer, write_text)
+    """Serve recall and stats to an agent: MCP over standard input and output, a message a line.
+
+    A recall that takes long holds up nothing; the process ends when the input has and all is answered.
+    """
+    own = _own_lens()
+    for line in filter(bytes.strip, sys.stdin.buffer): threading.Thread(target=mcp_answer, args=(own, line)).start()
 
 
 def cmd_filter(*, task: str = "", command: str = "") -> None:
@@ -1925,8 +1861,7 @@ def cmd_filter(*, task: str = "", command: str = "") -> None:
 
 def cmd_statusline() -> str:
     """Print one line for Claude Code's status line: what was kept out of its session, or of all."""
-    session = _get(parsed(read_text("-")), "session_id")
-    return SUM.format_map(log_stats(_own_lens().store.events(SESSION_TAIL), session))
+    return SUM.format_map(log_stats(_own_lens().store.events(SESSION_TAIL), _get(parsed(read_text("-")), "session_id")))
 
 
 # ---------------------------------------------------------------- command line

@@ -26,6 +26,7 @@ import subprocess
 import sys
 import threading
 import time
+import types
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Sequence, Tuple, Union
 
 import pytest
@@ -4391,6 +4392,17 @@ def test_messages_forget_what_stands_before_a_compaction(mark: Dict[str, Any], k
     assert (" of bash make -j4" in sent[4]["content"][0]["content"][0]["text"]) is known
 
 
+def test_messages_give_each_of_geminis_results_its_own_call() -> None:
+    """Calls without an id are told apart by their name and order, from turn to turn, too."""
+    def turn(command: str, *texts: str) -> List[Dict[str, Any]]:
+        calls = [{"functionCall": {"name": "bash", "args": {"command": f"{command} {n}"}}} for n in range(len(texts))]
+        results = [{"functionResponse": {"name": "bash", "response": {"output": text}}} for text in texts]
+        return [{"role": "model", "parts": calls}, {"role": "user", "parts": results}]
+    given = [*turn("first", "ok", "ok"), *turn("second", "ok", LONG), *turn("third", LONG)]
+    sent = jevlens.Lens("local").messages(given, "gemini")
+    assert " of bash second 1" in sent[5]["parts"][0]["functionResponse"]["response"]["output"]
+
+
 def test_messages_pass_what_nobody_foresaw_and_refuse_an_unknown_shape() -> None:
     odd: List[Any] = [None, 7, "text", {}, {"role": "tool"}, {"role": "user", "content": {"x": 1}}, {"role": "tool",
                       "tool_call_id": ["a"], "content": LONG}, {"role": "user", "parts": [None, 3, {"text": None}]},
@@ -4561,7 +4573,7 @@ def test_hook_answers_codex_and_copilot_in_their_way(store: Any) -> None:
     parts = {"content": [{"type": "text", "text": "Two parts."}, {"type": "text", "text": LONG}]}
     sent_before(store, LONG)
     reply = hooked(store, claude_event(parts, "mcp__ci__make", turn_id="t-1"))
-    assert reply["stopReason"].startswith("Two parts.\nstep 0:")
+    assert reply["stopReason"].startswith("Two parts.\n⋯ 2-400 = 1-399 of read notes.txt\nstep 399:")
     reply = hooked(store, copilot_event(LONG, sessionId="s-3"))
     assert list(reply) == ["modifiedResult"] and reply["modifiedResult"]["resultType"] == "success"
     assert "[jevlens " in reply["modifiedResult"]["textResultForLlm"]
@@ -4703,6 +4715,14 @@ def test_hook_prints_one_object_or_nothing(tmp_path: pathlib.Path) -> None:
     assert (done.returncode, done.stdout) == (0, b""), "a store that cannot be written: the host keeps its result"
 
 
+@pytest.mark.skipif(os.name != "posix", reason="a shell that can close its input")
+def test_hook_without_an_input_says_nothing(tmp_path: pathlib.Path) -> None:
+    words = shlex.join([sys.executable, "-E", "-s", jevlens.__file__, "hook"])
+    environ = {**os.environ, "JEV_LENS_DATA_DIR": str(tmp_path)}
+    done = subprocess.run(["sh", "-c", words + " <&-"], capture_output=True, env=environ, timeout=30)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
 GATE: Dict[str, Tuple[bytes, Dict[str, str], bool]] = {  # sentence -> (input, environment, whether it comes through)
     "a small result ends the process": (b'{"tool_response": {"stdout": "ok"}}\n', {}, False),
     "one that just could have 1,200 tokens does not": (b'{"toolResult": "%s"}' % (b"x" * 4779), {}, True),
@@ -4771,11 +4791,24 @@ def rpc(method: str, id: Any = 1, modern: bool = False, **params: Any) -> Dict[s
     return {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
 
 
+def serve(lens: Any, lines: Any, out: List[str]) -> None:
+    """Run the server over these lines until all is answered."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jevlens, "_own_lens", lambda: lens)
+        patch.setattr(jevlens, "write_text", out.append)
+        patch.setattr(sys, "stdin", types.SimpleNamespace(buffer=lines))
+        before = set(threading.enumerate())
+        jevlens.cmd_mcp()
+        for thread in set(threading.enumerate()) - before:
+            assert not thread.daemon, "the process would not wait for it"
+            thread.join(10)
+
+
 def served(lens: Any, *requests: Any) -> List[Any]:
     """The answers of the server, in the order of their ids."""
     out: List[str] = []
     lines = [row if isinstance(row, bytes) else json.dumps(row).encode() for row in requests]
-    jevlens.mcp_serve(lens, [line + b"\n" for line in lines], out.append)
+    serve(lens, [line + b"\n" for line in lines], out)
     assert all(line.endswith("\n") and line.count("\n") == 1 for line in out)
     return sorted((json.loads(line) for line in out), key=lambda row: str(row["id"]))
 
@@ -4856,11 +4889,14 @@ def test_mcp_answers_a_ping_while_a_recall_takes_long(store: Any) -> None:
         for n in range(4):
             yield json.dumps(rpc("tools/call", n, name="recall", arguments={"id": "r"})).encode()
         yield json.dumps(rpc("ping", "p")).encode()
+        until = time.monotonic() + 5
+        while not out and time.monotonic() < until:
+            time.sleep(0.005)
         assert json.loads(out[0]) == {"jsonrpc": "2.0", "id": "p", "result": {}}
         gate.set()
 
     lens.recall = Slow().recall  # type: ignore[method-assign]
-    jevlens.mcp_serve(lens, lines(), out.append)
+    serve(lens, lines(), out)
     assert len(out) == 5, "the end of the input waits for what is under way"
 
 
@@ -4868,7 +4904,7 @@ def test_mcp_serves_over_pipes_and_ends_with_its_input(tmp_path: pathlib.Path) -
     requests = [rpc("initialize", 1), {"jsonrpc": "2.0", "method": "notifications/initialized"}, rpc("tools/list", 2)]
     done = script("mcp", "".join(json.dumps(row) + "\n" for row in requests).encode(), tmp_path)
     assert (done.returncode, done.stderr) == (0, b"")
-    assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == [1, 2]
+    assert sorted(json.loads(line)["id"] for line in done.stdout.splitlines()) == [1, 2]
 
 
 def test_filter_shortens_a_pipe_and_passes_bytes_through(tmp_path: pathlib.Path) -> None:
