@@ -211,11 +211,11 @@ PATCHED = r"(?m)^(?:\*\*\* (?:Update|Add) File: |\+\+\+ b/)(.*\S)"  # what names
 class Session:
     """What one conversation has told so far: results, edits, paths, line hits, names. Judges only read it.
 
-    messages, edits: counts; reads: files shown since the last user message or edit; last_was_read; edited: counts by
-    file name; shown: file names; hits: file name -> lines that a search, traceback, diagnostic or diff named; searched:
-    words of search patterns; touched: file name -> lines that edits took out or put in, trimmed; names: identifiers
-    that the model has seen; recent: words of the last edits; errors: words of the last failing result; line_edits: the
-    agent edits by line number.
+    messages, edits: counts; reads: files shown since the last user message or edit; last_was_read; shown: file names;
+    hits: file name -> lines that a search, traceback, diagnostic or diff named; touched: name of an edited file -> the
+    lines that edits took out or put in, trimmed; searched: words of search patterns; names: identifiers that the model
+    has seen; recent: words of the last edits; errors: words of the last failing result; line_edits: the agent edits by
+    line number.
 
     Of the lines that were sent it keeps hashes, without printed number prefixes and trailing blanks: RUN clashes in a
     row are out of the question, and no text is held.
@@ -223,18 +223,16 @@ class Session:
 
     def __init__(self) -> None:
         self.messages = self.edits = self.reads = 0
-        self.edited, self.shown = collections.Counter[str](), set[str]()
-        self.hits = collections.defaultdict[str, set[int]](set)
-        self.touched = collections.defaultdict[str, set[str]](set)
-        self.searched, self.errors, self.recent = set[str](), set[str](), list[set[str]]()
+        self.hits, self.touched = (collections.defaultdict[str, set[Any]](set) for _ in range(2))
+        self.shown, self.searched, self.errors, self.recent = set[str](), set[str](), set[str](), list[set[str]]()
         self._heard, self.last_was_read, self.line_edits = ("", "", ""), False, False
         self.forget()
 
     def forget(self) -> None:
         """The conversation was compacted: what was sent is no longer known to the model. Facts about files stay."""
         self.names = set[str]()
-        self._sent: list[tuple[str, views.Numbering, array[int]]] = []  # results: label, numbers, hashes of the lines
-        self._runs: dict[int, int] = {}  # hash of RUN lines that count -> where they stood last: result, line
+        # hash of RUN lines in a row -> where they stood last: result (label, numbers, hashes of its lines), line
+        self._runs: dict[int, tuple[tuple[str, views.Numbering, array[int]], int]] = {}
 
     def hear(self, task: str, latest: str, said: str, args: Mapping[str, Any]) -> None:
         """Take in what stands before a result: the request, the message, the arguments of the call."""
@@ -246,26 +244,23 @@ class Session:
     def learn(self, case: Case, text: str, kept: Iterable[int] | None = None) -> None:
         """Take in a result as it was sent: `text`, made of the lines `kept` (None: all) of case.doc."""
         doc, args = case.doc, case.args
+        what = str(args.get("pattern") or args.get("command") or os.path.basename(doc.path) or args.get("path") or "")
         self.last_was_read = bool(doc.shown)
         self.reads += self.last_was_read
         self.shown.update(os.path.basename(item.path) for item in doc.shown)
         if case.tool in ("edit", "write"): self._learn_edit(args)
-        if case.tool == "grep" or doc.shape == "search":
-            self.searched |= words(str(args.get("pattern") or args.get("command") or ""))
-        if case.is_error or doc.shape in ("test", "build"):
-            self.errors = words(text[-20_000:])  # the end of a long log holds what failed
+        if case.tool == "grep" or doc.shape == "search": self.searched |= words(what)
+        # the end of a long log holds what failed
+        if case.is_error or doc.shape in ("test", "build"): self.errors = words(text[-20_000:])
         for name, line in views.places(doc) if not doc.shown else (): self.hits[name].add(line)
         if len(doc.lines) > MOST_LINES: return
         if len(self._runs) + len(doc.lines) > MOST_RUNS: self.forget()
         self.names |= views.names(text)
         hashes = _hashes(doc, range(len(doc.lines)) if kept is None else set(kept))
-        place = len(self._sent) * MOST_LINES
-        self._runs.update((hash(run), place + line) for line, run in _windows(doc, hashes) if -1 not in run)
-        asked = filter(None, (os.path.basename(doc.path), *map(args.get, ("command", "pattern", "path"))))
-        what = " ".join(str(next(asked, "")).split())
-        # in a marker, 48 characters of a command are enough to tell a result from its neighbours
-        label = f"{case.tool or 'result'} {what if len(what) <= 48 else what[:47] + '…'}".strip()
-        self._sent.append((label, doc.numbers, hashes))
+        # in a marker, 56 characters are enough to tell a result from its neighbours
+        label = " ".join(f"{case.tool or 'result'} {what}".split())
+        sent = (label[:56] + "…" * (len(label) > 56), doc.numbers, hashes)
+        self._runs.update((hash(run), (sent, line)) for line, run in enumerate(_windows(hashes)) if -1 not in run)
 
     def _learn_edit(self, args: Mapping[str, Any]) -> None:
         """Take in which files an edit or a patch changed, and the lines that it took out or put in."""
@@ -274,42 +269,34 @@ class Session:
         self.line_edits |= not {"start", "insert_line", "end"}.isdisjoint(args)
         self.recent = [*self.recent, words(text)][-5:]  # edits that still point at code that will be edited next
         # a line of under 16 characters (`return None`) stands in many blocks
-        lines = [line for line in (line.strip(PADDING) for line in text.split("\n")) if len(line) >= 16]
+        lines = {line for line in (line.strip(PADDING) for line in text.split("\n")) if len(line) >= 16}
         for path in filter(None, (args.get("path"), *(args.get("paths") or re.findall(PATCHED, text)))):
-            self.edited[os.path.basename(str(path))] += 1
-            self.touched[os.path.basename(str(path))].update(lines)
+            self.touched[os.path.basename(str(path))] |= lines
 
-    def known(self, doc: views.Doc) -> list[views.Known]:
+    def known(self, doc: views.Doc) -> Iterable[views.Known]:
         """The runs of RUN or more lines that stand in one earlier result as it was sent, in order, not overlapping.
 
         The first and the last line with something on it are never in them.
         """
-        found: list[views.Known] = []
-        free, edges, hashes = 0, views.ends(doc), _hashes(doc, range(len(doc.lines)))
-        for line, run in _windows(doc, hashes) if self._runs else ():
-            place = self._runs.get(hash(run), -1)
-            if line < free or place < 0: continue
-            label, numbers, sent = self._sent[place // MOST_LINES]
-            free, shift = line, place % MOST_LINES - line
+        free, edges, hashes = 0, views.ends(doc) or (0, 0), _hashes(doc, range(len(doc.lines)))
+        for line, run in enumerate(_windows(hashes)):
+            if line < free or hash(run) not in self._runs: continue
+            (label, numbers, sent), there = self._runs[hash(run)]
+            free, shift = line, there - line
             while hashes[free] == sent[free + shift] != -1: free += 1
             first, last = max(line, edges[0] + 1), min(free, edges[1])
             if last - first >= RUN:
-                found.append(views.Known(first, last, f"= {numbers.label(first + shift, last + shift)} of {label}"))
-        return found
+                yield views.Known(first, last, f"= {numbers.label(first + shift, last + shift)} of {label}")
 
 
 def _hashes(doc: views.Doc, sent: Container[int]) -> "array[int]":
     """A hash for each line that was sent, -1 (never a hash) for the others and for the end."""
-    lines = (hash(line.rstrip()) if at in sent else -1 for at, line in enumerate(doc.bare))
-    return array("q", itertools.chain(lines, (-1,)))
+    return array("q", [*(hash(line.rstrip()) if at in sent else -1 for at, line in enumerate(doc.bare)), -1])
 
 
-def _windows(doc: views.Doc, hashes: "array[int]") -> Iterable[tuple[int, tuple[int, ...]]]:
-    """The first line and the hashes of each RUN lines in a row that count, or were not sent (-1)."""
-    # a line of under 4 characters (a bracket, a blank) bridges a run but does not count
-    counting = array("q", (at for at, line in enumerate(doc.bare) if hashes[at] == -1 or len(line.strip()) >= 4))
-    found = array("q", map(hashes.__getitem__, counting))
-    return zip(counting, zip(*(found[shift:] for shift in range(RUN))))
+def _windows(hashes: "array[int]") -> Iterable[tuple[int, ...]]:
+    """The hashes of each RUN lines in a row."""
+    return zip(*(hashes[shift:] for shift in range(RUN)))
 
 
 def words(text: str) -> set[str]:
@@ -348,14 +335,10 @@ def decide(kind: str, choice: Choice, offered: Sequence[str], settings: Settings
     sections = kind == "command" and settings.command_policy == "sections" and view == "full" and not needed
     outline = code and settings.code_policy == "outline"
     rows = (
-        (sections, "sections", "sections-policy"),
-        (outline and blocks >= 2, "outline", "outline-policy"),
-        (outline and "outline" in offered, "full", "no-blocks"),
-        (needed, "full", "needs-full"),
-        (code and view == "focus", "outline", "focus-to-outline"),
-        (heavy, "full", "full-mass"),
-        (choice.confidence < settings.min_confidence, "full", "low-confidence"),
-        (view != "full", view, "chosen"),
+        (sections, "sections", "sections-policy"), (outline and blocks >= 2, "outline", "outline-policy"),
+        (outline and "outline" in offered, "full", "no-blocks"), (needed, "full", "needs-full"),
+        (code and view == "focus", "outline", "focus-to-outline"), (heavy, "full", "full-mass"),
+        (choice.confidence < settings.min_confidence, "full", "low-confidence"), (view != "full", view, "chosen"),
         (True, "full", "chose-full" if view == "full" else "not-offered"))
     return next((sent, why) for holds, sent, why in rows if holds and (sent == "full" or sent in offered))
 
@@ -443,15 +426,11 @@ def phase(case: Case) -> int:
     """Points for what the session's phase says of a read of code; the more, the likelier it is edited soon."""
     session, latest, name = case.session, case.latest or case.task, os.path.basename(case.doc.path)
     rows = {
-        "no edit yet": not session.edits,
-        "many edits": session.edits >= LOCAL["many edits from"],
-        "reading": session.reads >= LOCAL["reading from"],
-        "long reading": session.reads >= LOCAL["long reading from"],
-        "after a read": session.last_was_read,
+        "no edit yet": not session.edits, "many edits": session.edits >= LOCAL["many edits from"],
+        "reading": session.reads >= LOCAL["reading from"], "long reading": session.reads >= LOCAL["long reading from"],
+        "after a read": session.last_was_read, "opening": session.messages <= LOCAL["opening messages"],
         "asked to look": _says("look", latest) and not _says("order", latest),
-        "opening": session.messages <= LOCAL["opening messages"],
-        "line hit in it": name in session.hits,
-        "shown before": name in session.shown or name in session.edited,
+        "line hit in it": name in session.hits, "shown before": name in session.shown or name in session.touched,
         "test file": _says("test-file", case.doc.path)}
     return int(sum(LOCAL[row] for row, holds in rows.items() if holds))
 
@@ -604,7 +583,7 @@ class JevJudge:
             "result": {"kind": doc.kind, "shape": doc.shape, "is_error": case.is_error, "total_lines": len(doc.lines),
                        "total_chars": len(doc.text)},
             "session": {"lines_of_it_already_sent": sum(run.end - run.start for run in case.session.known(doc)),
-                        "edits": case.session.edits, "edits_of_this_file": case.session.edited.get(name, 0)}, **told}
+                        "edits": case.session.edits, "edited_this_file": name in case.session.touched}, **told}
         rows = [{"index": at, "signature": clip(each.name, 120), "lines": doc.numbers.label(each.start, each.end),
                  "preview": clip("\n".join(doc.lines[each.start:each.end][:3]), 240)} for at, each in enumerate(blocks)]
         # 32 blocks for each character of a token: the service takes 32,768 tokens of state and longest question, 65,536
@@ -1399,7 +1378,7 @@ class Lens:
         view, reason = choose(case, self.judge, self.settings)
         if view.name == "full" and len(doc.text) > MOST_CHARS and reason != "bounded":
             view, reason = views.head_tail(doc) or view, "too-large"
-        if self.remember: view = without_known(doc, view, case.session.known(doc))
+        if self.remember: view = without_known(doc, view, list(case.session.known(doc)))
         text, kept = views.render(doc, view, gutter=self.gutter, thin=not case.session.line_edits)
         seen = _full(doc.text, reason, doc)._replace(text=text, view="thin")
         if len(kept) < len(doc.lines):
