@@ -1048,9 +1048,8 @@ def valid_id(id: Any) -> bool:
 
 def pack(text: str) -> dict[str, str]:
     """The text of a record as JSON can hold it: `text`, or `text_b64` when it is not encodable as UTF-8."""
-    data = text.encode("utf-8", "surrogatepass")
-    if data.decode("utf-8", "ignore") == text: return {"text": text}
-    return {"text_b64": binascii.b2a_base64(data, newline=False).decode("ascii")}
+    if text.encode("utf-8", "ignore").decode("utf-8") == text: return {"text": text}
+    return {"text_b64": binascii.b2a_base64(text.encode("utf-8", "surrogatepass"), newline=False).decode("ascii")}
 
 
 def unpack(record: Mapping[str, Any]) -> str:
@@ -1080,13 +1079,16 @@ class DirectoryStore:
     """
 
     def __init__(self, path: str | "os.PathLike[str]", keep_days: float = 90.0) -> None:
-        self.path = os.path.abspath(os.path.expanduser(os.fspath(path)))
-        self._keep = keep_days * 86_400
+        self.path, self._keep = os.path.abspath(os.path.expanduser(path)), keep_days * 86_400
 
     def put(self, id: str, record: dict[str, Any]) -> None:
         """Write a record atomically. Raises OSError when the directory cannot be written."""
-        if not valid_id(id): raise JevlensError(f"store: {str(id)[:40]!r} is not an id (r and hex digits)")
-        self._prune()  # before, so that what is stored now outlives any setting
+        if not valid_id(id): raise JevlensError(f"store: {id!r:.40} is not an id (r and hex digits)")
+        with contextlib.suppress(OSError):  # before, so that what is stored now outlives any setting
+            if not any(0 <= time.time() - changed < 3600 for changed, _ in self._files("prune.stamp")):
+                write_private(os.path.join(self.path, "prune.stamp"), b"")
+                for changed, path in self._files("outputs/*") + self._files("sessions/*"):
+                    if time.time() - changed > self._keep: os.unlink(path)
         write_private(os.path.join(self.path, "outputs", id + ".json"), json.dumps(record, default=str).encode("ascii"))
 
     def get(self, id: str) -> dict[str, Any] | None:
@@ -1098,36 +1100,28 @@ class DirectoryStore:
 
     def ids(self) -> list[str]:
         """All ids, the oldest first."""
-        with contextlib.suppress(OSError):  # no directory yet
-            files = [entry for entry in os.scandir(os.path.join(self.path, "outputs")) if entry.name.endswith(".json")]
-            found = sorted((entry.stat().st_mtime, entry.name[:-5]) for entry in files)
-            return [id for _, id in found if valid_id(id)]
-        return []
+        return list(filter(valid_id, (os.path.basename(path)[:-5] for _, path in self._files("outputs/*.json"))))
 
-    def log(self, event: Mapping[str, Any]) -> None:
-        """Append one line to log.jsonl."""
-        append_private(os.path.join(self.path, "log.jsonl"), {"t": round(time.time(), 3), **event})
+    def log(self, event: Mapping[str, Any], name: str = "log.jsonl") -> None:
+        """Append one line to a file; in one write, so that the lines of parallel processes do not mix."""
+        line = json.dumps({"t": round(time.time(), 3), **event}, separators=(",", ":")).encode("ascii") + b"\n"
+        with open(os.path.join(self.path, name), "ab", 0, opener=_private) as file: file.write(line)
 
-    def events(self, last: int = 0) -> list[dict[str, Any]]:
-        """The lines of log.jsonl (of its last so many bytes) that are whole JSON objects, in order."""
-        return read_jsonl(os.path.join(self.path, "log.jsonl"), last)
+    def events(self, last: int = 0, name: str = "log.jsonl") -> list[dict[str, Any]]:
+        """The lines of a file (of its last so many bytes) that are whole JSON objects, in order."""
+        return read_jsonl(os.path.join(self.path, name), last)
 
-    def _prune(self) -> None:
-        """One sweep an hour; a directory that cannot be swept now is swept by a later put."""
-        stamp, now = os.path.join(self.path, "prune.stamp"), time.time()
-        with contextlib.suppress(OSError):
-            if not os.path.exists(stamp) or not 0 <= now - os.path.getmtime(stamp) < 3600:
-                write_private(stamp, b"")
-                for folder in ("outputs", "sessions"):
-                    for entry in os.scandir(os.path.join(self.path, folder)):
-                        if now - entry.stat().st_mtime > self._keep: os.unlink(entry.path)
+    def _files(self, pattern: str) -> list[tuple[float, str]]:
+        """(time of the last change, path) of the files that a pattern names, the oldest first."""
+        import glob
+        return sorted((os.path.getmtime(path), path) for path in glob.glob(f"{glob.escape(self.path)}/{pattern}"))
 
 
 def _private(path: str, flags: int) -> int:
     """An opener for `open`: what it makes, the file and its folders, is its owner's alone."""
     folder = os.path.dirname(os.path.abspath(path))
-    for made in (os.path.dirname(folder), folder):  # makedirs gives its mode to the last one only
-        os.makedirs(made, mode=0o700, exist_ok=True)
+    # makedirs gives its mode to the last one only
+    for made in (os.path.dirname(folder), folder): os.makedirs(made, mode=0o700, exist_ok=True)
     return os.open(path, flags, 0o600)
 
 
@@ -1137,15 +1131,8 @@ def write_private(target: str, data: bytes) -> None:
     try:
         with open(temporary, "wb", opener=_private) as file: file.write(data)
         os.replace(temporary, target)
-    finally:
-        with contextlib.suppress(OSError):  # moved, or never made
-            os.unlink(temporary)
-
-
-def append_private(target: str, event: Mapping[str, Any]) -> None:
-    """Append one JSON line to a file for the owner only; in one write, so that parallel processes' lines do not mix."""
-    with open(target, "ab", 0, opener=_private) as file:
-        file.write(json.dumps(event, separators=(",", ":")).encode("ascii") + b"\n")
+    finally:  # it was moved, or never made, when nothing failed in between
+        with contextlib.suppress(OSError): os.unlink(temporary)
 
 
 def read_jsonl(path: str, last: int = 0, first: int = -1) -> list[dict[str, Any]]:
@@ -1155,108 +1142,82 @@ def read_jsonl(path: str, last: int = 0, first: int = -1) -> list[dict[str, Any]
     """
     with contextlib.suppress(OSError), open(path, "rb") as file:
         start = file.seek(max(0, file.seek(0, os.SEEK_END) - last) if last else 0)
-        events = map(parsed, file.read(first).split(b"\n")[1 if start else 0:])
-        return [event for event in events if isinstance(event, dict)]
+        return [event for event in map(parsed, file.read(first).split(b"\n")[bool(start):]) if isinstance(event, dict)]
     return []
 
 
 # ---------------------------------------------------------------- recall: getting omitted text back
 
 PAGE_CHARS = 50_000  # characters of one answer, about 12,500 tokens
-RANGE = r"(?a)\s*(?=[-:–]?\s*\d)(\d{0,12})\s*(?:[-:–]\s*(\d{0,12})\s*)?"  # 40, 40-90, 40-, -90; also a:b
-# two flags at most, of those that people write: `/src/img` is a path
-REGEX = r"(?s)/(.+)/[gimsuy]{0,2}"
-_SEARCH = ("import re,sys,json\nbody,lines=json.loads(sys.stdin.buffer.read())\nrule=re.compile(body,re.I)\n"
-           "print(json.dumps([i for i,l in enumerate(lines) if rule.search(l)]))")
+# the watchdog does not need the interpreter, which a regex that backtracks holds
+_SEARCH = ("import re,sys,json,faulthandler as f\nbody,lines=json.load(sys.stdin)\nf.dump_traceback_later(1,exit=1)\n"
+           "find=re.compile(body,re.I).search\nprint(json.dumps([i for i,l in enumerate(lines) if find(l)]))")
 
 
-def ranges(text: str) -> list[tuple[int, int]]:
-    """`40-90`, `40`, `40-`, `-90`, several with commas, also `a:b` -> [(first, last)]; sys.maxsize when open."""
-    parts = [re.fullmatch(RANGE, part) for part in str(text).split(",")]
-    if not all(parts):
-        raise JevlensError(f"recall: lines {str(text)[:80]!r}: write 40-90, 40, 40-, -90, or several with commas")
-    ends = [part.groups() for part in parts if part]
-    found = [(int(low or 1), int(low if high is None else high or sys.maxsize)) for low, high in ends]
-    return [(min(pair), max(pair)) for pair in found]
+def ranges(text: str) -> list[list[int]]:
+    """`40-90`, `40`, `40-`, `-90`, several with commas, also `a:b` -> [[first, last]]; sys.maxsize when open."""
+    parts = re.sub(r"\s", "", str(text)).split(",")
+    if not all(re.fullmatch(r"(?a)(?=[-:–]?\d)\d{0,12}(?:[-:–]\d{0,12})?", part) for part in parts):
+        raise JevlensError(f"recall: lines {text!r:.80}: write 40-90, 40, 40-, -90, or several with commas")
+    ends = [re.split("[-:–]", part) for part in parts]
+    return [sorted((int(pair[0] or 1), int(pair[-1] or sys.maxsize))) for pair in ends]
 
 
-def search(pattern: str, lines: Sequence[str]) -> list[int]:
+def search(pattern: str, lines: Sequence[str]) -> set[int]:
     """0-based lines that contain a text (any case), or match `/regex/` (any case).
 
-    A regex runs in a child interpreter for a second at most, since `re` cannot be stopped in a thread.
+    A regex runs in a child interpreter that ends itself after a second, since `re` cannot be stopped in a thread.
     """
-    regex, low = re.fullmatch(REGEX, pattern), pattern.lower()
-    if not regex: return [number for number, line in enumerate(lines) if low in line.lower()]
+    # two flags at most, of those that people write: `/src/img` is a path
+    regex, low = re.fullmatch(r"(?s)/(.+)/[gimsuy]{0,2}", pattern), pattern.lower()
+    if not regex: return {number for number, line in enumerate(lines) if low in line.lower()}
     import subprocess
-    request = json.dumps([regex.group(1), list(lines)]).encode("ascii")
-    seconds = 1.2 + len(request) / 20_000_000  # with its start, and what it needs to read the text
     command = [sys.executable, "-I", "-S", "-W", "ignore", "-c", _SEARCH]
-    try:
-        done = subprocess.run(command, input=request, capture_output=True, timeout=seconds, check=True)
-    except (subprocess.TimeoutExpired, subprocess.CalledProcessError) as error:
-        said = error.stderr or b"stopped after one second, it backtracks; try a plain substring"
-        why = said.decode("utf-8", "replace").splitlines()[-1][:200]
-        raise JevlensError(f"recall: pattern {pattern[:80]!r}: {why}") from None
-    return [int(number) for number in json.loads(done.stdout)]
-
-
-def block_lines(doc: views.Doc, name: str) -> set[int]:
-    """The lines of the blocks so named, whole or by their last parts, else of those with this in their names; any case.
-
-    JevlensError with the names that there are.
-    """
-    asked, named = name.strip().lower(), [(block.name, block) for block in views.blocks(doc)]
-    found = ([block for own, block in named if f".{own}".lower().endswith(f".{asked}")]
-             or [block for own, block in named if asked in own.lower()])
-    if not found:
-        names = ", ".join(dict.fromkeys(own for own, _ in named))
-        raise JevlensError(f"recall: block {name[:80]!r}: not in this output; it has {names[:600] or 'no blocks'}")
-    return {line for block in found for line in range(block.start, block.end)}
+    done = subprocess.run(command, input=json.dumps([regex[1], lines]).encode("ascii"), capture_output=True)
+    if done.returncode:
+        why = done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2][:200]
+        if b"Timeout" in done.stderr[:9]: why = "stopped after one second, it backtracks; try a plain substring"
+        raise JevlensError(f"recall: pattern {pattern!r:.80}: {why}")
+    return set(json.loads(done.stdout))
 
 
 def select(doc: views.Doc, asked: Mapping[str, str]) -> list[int]:
-    """The 0-based lines for `lines`, `block` and `pattern`; its hits, and two lines around each, stay in the others."""
-    total = len(doc.lines)
-    chosen = set(range(total))
-    if "lines" in asked:
-        chosen = {line for low, high in ranges(asked["lines"]) for line in doc.numbers.lines(low, high)}
-    if "block" in asked: chosen &= block_lines(doc, asked["block"])
+    """The 0-based lines for `lines`, `block` and `pattern`; its hits, and two lines around each, stay in the others.
+
+    A block is named whole or by its last parts, else by something in its name; in any case.
+    """
+    chosen = set(range(len(doc.lines)))
+    if "lines" in asked: chosen = {line for ends in ranges(asked["lines"]) for line in doc.numbers.lines(*ends)}
+    if "block" in asked:
+        name, blocks = asked["block"].strip().lower(), views.blocks(doc)
+        found = [block for block in blocks if name in block.name.lower()]
+        found = [block for block in found if f".{block.name}".lower().endswith(f".{name}")] or found
+        names = ", ".join(dict.fromkeys(block.name for block in blocks))[:600] or "no blocks"
+        if not found: raise JevlensError(f"recall: block {name!r:.80}: not in this output; it has {names}")
+        chosen &= {line for block in found for line in range(block.start, block.end)}
     if "pattern" in asked:
-        hits = chosen.intersection(search(asked["pattern"], doc.lines))
-        chosen &= {line for hit in hits for line in range(hit - 2, hit + 3)}
+        chosen &= {line for hit in chosen & search(asked["pattern"], doc.lines) for line in range(hit - 2, hit + 3)}
     return sorted(chosen)
 
 
-def page(text: str, start: int) -> tuple[str, int]:
-    """(one page of a text from a character on, where the next one starts or 0): whole lines, or a piece of one."""
-    lines = text[start:start + PAGE_CHARS].split("\n")
-    if len(lines) > 1 and start + PAGE_CHARS < len(text):
-        lines.pop()  # its end does not fit
-    shown = "\n".join(lines[:400])  # more would be the flood that the view avoided
-    end = start + len(shown)
-    return shown, end + (text[end] == "\n") if end < len(text) else 0
-
-
-def answer(id: str, record: Mapping[str, Any], asked: Mapping[str, str], cursor: str = "") -> str:
+def answer(id: str, record: Mapping[str, Any], asked: Mapping[str, str], cursor: str = "0") -> str:
     """One page of a stored output. Without a restriction, and when it fits a page, the text itself and nothing else.
 
     cursor: the character of the whole answer that the page starts with. Of a part, each line is behind a gutter with
     its number, where the output has none of its own.
     """
-    if not (cursor or "0").isdecimal():
-        raise JevlensError(f"recall: cursor {cursor[:40]!r}: use the one that the page before names")
-    doc = read_record(record)
-    chosen, text = select(doc, asked), doc.text
-    if len(chosen) < len(doc.lines):
-        text, numbers = "\n".join(doc.lines[line] for line in chosen), doc.numbers.numbers
-        if not doc.numbers.prefix and chosen:
-            width = len(str(numbers[chosen[-1]]))
-            text = "\n".join(f"{numbers[line]:{width}}│ {doc.lines[line]}" for line in chosen)
-    shown, follow = page(text, int(cursor[:12] or 0))
+    if not cursor.isdecimal(): raise JevlensError(f"recall: cursor {cursor!r:.40}: use the one that a page names")
+    doc, start = read_record(record), int(cursor[:12])
+    chosen, total, numbers = select(doc, asked), len(doc.lines), doc.numbers.numbers
+    width = 0 if doc.numbers.prefix or len(chosen) == total else len(str(numbers[-1]))
+    text = "\n".join(f"{numbers[line]:{width}}│ {doc.lines[line]}" if width else doc.lines[line] for line in chosen)
+    # whole lines, since more than 400 would be the flood that the view avoided; or a piece of a long one
+    shown = next(re.finditer(r"(?:.*\n){1,400}|.*", f"{text}\n"[start:start + PAGE_CHARS]))[0]
+    end, shown = start + len(shown), shown.removesuffix("\n")
     if shown == doc.text: return shown
     again = "".join(f", {key}={value!r}" for key, value in asked.items())
-    more = f'; next page: recall("{id}"{again}, cursor="{follow}")' if follow else ""
-    head = f"[{id}: {len(chosen)} of {len(doc.lines)} lines, in the {doc.numbers.origin}'s numbers{more}]"
+    more = f'; next page: recall("{id}"{again}, cursor="{end}")' if end <= len(text) else ""
+    head = f"[{id}: {len(chosen)} of {total} lines, in the {doc.numbers.origin}'s numbers{more}]"
     return f"{head}\n{shown if chosen else '[no line matches]'}"
 
 
@@ -1321,12 +1282,11 @@ class Lens:
         if isinstance(self.judge, JevJudge): self.judge.log = self.judge.log or self._log
         self.store: Any = MemoryStore() if store is None else store
         if isinstance(store, (str, os.PathLike)): self.store = DirectoryStore(store, self.settings.keep_days)
-        self.remember, self.gutter = remember, bool(gutter)
+        self.remember, self.gutter, self.session, self.call_id = remember, bool(gutter), Session(), ""
         self.footer: Callable[[Seen], str] = footer or (default_footer if footer is None else lambda seen: "")
-        self.session, self.call_id = Session(), ""
-        self._fold, self._lock = Fold(self), threading.RLock()
-        self._events: list[Mapping[str, Any]] = []  # the log; about 400 bytes a result
-        self._logged, self._used = set[object](), {"sent": 0, "cut": 0}
+        self._fold, self._lock, self._logged = Fold(self), threading.RLock(), set[object]()
+        # the log, about 400 bytes a result; and what `used` was told
+        self._events, self._used = list[Mapping[str, Any]](), collections.Counter(sent=0, cut=0)
         self.resume(session or "")
 
     # ------------------------------------------------ seeing
@@ -1350,13 +1310,13 @@ class Lens:
 
         mark: the decision is logged once for each; None: the output stands as it was sent, and is only taken in.
         """
-        output, tool, case = None, "", None  # type: Any, Any, Any
+        output, case = None, None  # type: Any, Any
         try:
             output, tool, args, *told, is_error = call
-            name, args = canonical(tool, args)
+            tool, args = canonical(tool, args)
             task, latest, said = (str(text or "") for text in told)
             session.hear(task, latest, said, args)
-            case = Case(task, latest, said, name, args, is_error, views.read(output, name, args), session, {})
+            case = Case(task, latest, said, tool, args, is_error, views.read(output, tool, args), session, {})
             why = exempt(case, self.settings) if mark else "learned"
             seen = _full(output, why, case.doc) if why else self._shorten(case)
         except Exception as error:  # a judge or a store that is down, or no text: it goes out whole
@@ -1366,10 +1326,9 @@ class Lens:
             session.learn(*as_sent(case, seen, self.store))
         if mark and seen.reason != "small" and mark not in self._logged:
             self._logged.add(mark)
-            own = {key: getattr(seen, key) for key in ("id", "kind", "shape", "view", "reason", "total")}
-            lines = views.Numbering("output", seen.kept).label(0, len(seen.kept)) if seen.id else ""  # `1-3,7`
-            self._log({"event": "see", "session": self.session_id, "tool": str(tool)[:80], **own, "kept_lines": lines,
-                       "kept": len(seen.kept), "before": seen.tokens_before, "after": seen.tokens_after})
+            self._log({"event": "see", "id": seen.id, "view": seen.view, "shape": seen.shape, "reason": seen.reason,
+                       "session": self.session_id, "before": seen.tokens_before, "after": seen.tokens_after,
+                       "kept_lines": views.Numbering("", seen.kept).label(0, len(seen.kept)) if seen.id else ""})
         return seen
 
     def _shorten(self, case: Case) -> Seen:
@@ -1380,18 +1339,16 @@ class Lens:
             view, reason = views.head_tail(doc) or view, "too-large"
         if self.remember: view = without_known(doc, view, list(case.session.known(doc)))
         text, kept = views.render(doc, view, gutter=self.gutter, thin=not case.session.line_edits)
-        seen = _full(doc.text, reason, doc)._replace(text=text, view="thin")
-        if len(kept) < len(doc.lines):
-            seen = seen._replace(view=view.name, kept=tuple(line + 1 for line in kept),
-                                 id=free_id(doc.text, self.store), dropped=dropped_names(doc, view))
-            seen = seen._replace(text="\n\n".join(filter(None, (text, self.footer(seen)))))
-        seen = seen._replace(tokens_after=tokens(seen.text))
-        if seen.tokens_after > 0.95 * seen.tokens_before:  # less than 5 % saved in all: the original object
-            return _full(doc.text, reason if view.name == "full" else "no-gain", doc)
-        if seen.id:
-            about = {"tool": case.tool, "args": dict(case.args), "view": seen.view, "session": self.session_id}
-            self.store.put(seen.id, {"v": 1, "id": seen.id, **pack(doc.text), "at": round(time.time(), 3), **about})
-        return seen
+        id = free_id(doc.text, self.store) if len(kept) < len(doc.lines) else ""
+        whole = _full(doc.text, reason if view.name == "full" else "no-gain", doc)
+        seen = whole._replace(text=text, view=view.name if id else "thin", kept=tuple(line + 1 for line in kept), id=id,
+                              reason=reason, dropped=dropped_names(doc, view))
+        text = "\n\n".join(filter(None, (text, id and self.footer(seen))))
+        if tokens(text) > 0.95 * whole.tokens_before: return whole  # less than 5 % saved in all: the original object
+        if id:
+            about = {"tool": case.tool, "args": dict(case.args), "view": view.name, "session": self.session_id}
+            self.store.put(id, {"v": 1, "id": id, **pack(doc.text), "at": round(time.time(), 3), **about})
+        return seen._replace(text=text, tokens_after=tokens(text))
 
     # ------------------------------------------------ recall, session, numbers
 
@@ -1406,19 +1363,16 @@ class Lens:
 
         Raises JevlensError for an unknown id, a bad range, pattern, block or cursor.
         """
-        record, given = self._record(id), {"lines": lines, "pattern": pattern, "block": block}
-        asked = {key: value for key, value in given.items() if value}
-        text = answer(id, record, asked, str(cursor or ""))
+        record = self._record(id)
+        asked = {key: value for key, value in (("lines", lines), ("pattern", pattern), ("block", block)) if value}
         self._log({"event": "recall", "id": id, "session": record.get("session", ""), "by": sorted(asked)})
-        return text
+        return answer(id, record, asked, str(cursor or 0))
 
-    def _record(self, id: str) -> dict[str, Any]:
-        record: dict[str, Any] | None = self.store.get(id) if valid_id(id) else None
-        if record is None:
-            known = self.store.ids()
-            told = ", ".join(known[-20:]) + f" and {len(known) - 20} older" * (len(known) > 20) or "none"
-            raise JevlensError(f"recall: nothing is stored for {str(id)[:80]!r}: run the command again; stored: {told}")
-        return record
+    def _record(self, id: str) -> Any:
+        found = self.store.get(id) if valid_id(id) else None
+        if found is not None: return found
+        told = ", ".join(self.store.ids()[-20:]) or "nothing"
+        raise JevlensError(f"recall: nothing is stored for {id!r:.80}: run the command again; the latest is {told}")
 
     def forget(self) -> None:
         """The conversation was compacted: the model no longer has what was sent before."""
@@ -1428,19 +1382,16 @@ class Lens:
 
     def resume(self, session: str, known: Container[str] | None = ()) -> None:
         """Go on with a session: learn what it was sent, as its journal tells, but for the calls `known` (None: all)."""
-        folder, self.session_id = getattr(self.store, "path", ""), session
-        self._journal = os.path.join(folder, "sessions", digest(session)[:24] + ".jsonl") if folder and session else ""
-        for event in read_jsonl(self._journal, SESSION_TAIL) if known is not None else ():
-            if event.get("see") is None:
-                self.session.forget()
-            elif event.get("call") not in (known or ()):
-                self._see(self.session, event["see"])
+        self.session_id, self._journal = session, f"sessions/{digest(session)[:24]}.jsonl"
+        if known is None or not hasattr(self.store, "events"): return
+        for event in self.store.events(SESSION_TAIL, self._journal):
+            if event.get("call") in known: continue
+            self._see(self.session, event["see"]) if event.get("see") else self.session.forget()
 
     def _tell(self, call: Any) -> None:
         """Write into the journal, for later processes of this session, what was sent (None: it was compacted)."""
         with contextlib.suppress(Exception):  # without it they only send once more what is known
-            if self._journal and len(call[0] if call else "") < SESSION_TAIL // 4:
-                append_private(self._journal, {"call": self.call_id, "see": call})
+            if self.session_id: self.store.log({"call": self.call_id, "see": call}, self._journal)
 
     def messages(self, messages: Iterable[Any], shape: str = "openai") -> list[Any]:
         """The list with its large tool results shortened: a new list, nothing else in it changed.
@@ -1449,8 +1400,7 @@ class Lens:
         this list, so the same list gives the same bytes on every call; the last list's views are kept, so that a list
         that has only grown costs its new messages. Raises JevlensError for another shape.
         """
-        if shape not in SHAPES:
-            raise JevlensError(f"messages: shape {str(shape)[:40]!r}: use one of {', '.join(SHAPES)}")
+        if shape not in SHAPES: raise JevlensError(f"messages: shape {shape!r}: use one of {', '.join(SHAPES)}")
         with self._lock:
             found, fold = list(messages), self._fold
             marks = [hash(repr(message)) for message in found]
@@ -1461,9 +1411,7 @@ class Lens:
 
     def used(self, input_tokens: int, cache_read_tokens: int = 0) -> None:
         """Feed one model call: its uncached and its cached input tokens."""
-        with self._lock:
-            self._used["sent"] += int(input_tokens) + int(cache_read_tokens)
-            self._used["cut"] += self.stats()["saved"]
+        with self._lock: self._used.update(sent=int(input_tokens) + int(cache_read_tokens), cut=self.stats()["saved"])
 
     def stats(self) -> dict[str, Any]:
         """The sums of `log_stats`, of all calls `sent` and `cut` (see `used`), and `kept_out`: cut / (sent + cut)."""
@@ -1482,8 +1430,7 @@ def free_id(text: str, store: Any) -> str:
     11 hex digits are 44 bits: a clash among a million results is a 3 in 100 chance.
     """
     whole = "r" + digest(text)
-    short = whole[:12]
-    return short if unpack(store.get(short) or {"text": text}) == text else whole
+    return whole[:12] if unpack(store.get(whole[:12]) or {"text": text}) == text else whole
 
 
 def _full(output: Any, reason: str, doc: views.Doc | None = None) -> Seen:
@@ -1499,24 +1446,21 @@ def exempt(case: Case, settings: Settings) -> str:
     The setting `exclude` names tools, by our name or the host's, and paths that a call shows.
     """
     import fnmatch
-    tool, text, rules = case.tool, case.doc.text, filter(None, map(str.strip, settings.exclude.split(",")))
-    paths = [path for path in (str(case.args.get("path") or ""), *(item.path for item in case.doc.shown)) if path]
-    rows = {"disabled": settings.disabled or not settings.presend, "small": tokens(text) < max(1, settings.min_tokens),
-            "own-edit": tool in ("edit", "write"), "recall": re.match(RECALL, f"{tool} {case.args.get('command')}"),
-            "view": is_view(text),
-            "excluded": any(canonical(rule, None)[0] == tool or fnmatch.filter(paths, rule) for rule in rules)}
+    tool, doc, paths = case.tool, case.doc, [str(case.args.get("path")), *(item.path for item in case.doc.shown)]
+    rules = (OUR_NAME.get(rule.strip().lower(), rule.strip()) for rule in settings.exclude.split(",") if rule.strip())
+    rows = {"disabled": settings.disabled or not settings.presend,
+            "small": tokens(doc.text) < max(1, settings.min_tokens), "own-edit": tool in ("edit", "write"),
+            "recall": re.match(RECALL, f"{tool} {case.args.get('command')}"), "view": is_view(doc.text),
+            "excluded": any(fnmatch.filter([tool, *paths], rule) for rule in rules)}
     return next((why for why, holds in rows.items() if holds), "")
 
 
 def choose(case: Case, judge: Any, settings: Settings) -> tuple[views.View, str]:
     """The view, `full` with all lines for none, and the reason: steps 4 to 6 of README.md."""
     doc, known, code = case.doc, case.session.names, case.doc.kind == "code"
-    full, early = views.View("full", tuple(range(len(doc.lines)))), getattr(judge, "needs_full", None)
+    full = views.View("full", tuple(range(len(doc.lines))))
     if views.bounded(case.tool, case.args): return full, "bounded"
     case = case._replace(terms=views.terms(case.task, case.latest, case.said, case.args))
-    # a judge may know before any view is made that the exact text is needed
-    if early and decide(doc.kind, Choice("full", {}, early(case)), ("outline",), settings, 2)[1] == "needs-full":
-        return full, "needs-full"
     offered = {view.name: view for view in views.candidates(doc, case.terms, getattr(judge, "looks_at", 99))}
     if not offered: return full, "no-candidates"
     blocks = doc.units() if code or "sections" in offered else ()
@@ -1537,19 +1481,17 @@ def choose(case: Case, judge: Any, settings: Settings) -> tuple[views.View, str]
     keep = views.close_gaps(doc, keep, 40)  # characters: a smaller gap costs as much as its marker
     view = views.View(name, tuple(keep), views.fit(doc, keep, case.terms, known))
     # a view of 90 % of full, blocks put back, is sent as full
-    if len(views.render(doc, view, thin=False).text) >= min(0.9 * len(doc.text), MOST_CHARS):
-        return full, f"{name}-is-nearly-full"
-    return view, reason
+    nearly = len(views.render(doc, view, thin=False).text) >= min(0.9 * len(doc.text), MOST_CHARS)
+    return (full, f"{name}-is-nearly-full") if nearly else (view, reason)
 
 
 def without_known(doc: views.Doc, view: views.View, runs: Sequence[views.Known]) -> views.View:
     """The view without the lines of these runs; a run of under 120 characters, about two markers, is sent again."""
     kept = set(view.keep)
-    sizes = (sum(len(doc.lines[line]) + 1 for line in kept.intersection(range(run.start, run.end))) for run in runs)
-    known = tuple(run for run, size in zip(runs, sizes) if size >= 120)
+    known = [run for run in runs if sum(len(doc.lines[at]) + 1 for at in kept & {*range(run.start, run.end)}) >= 120]
     kept.difference_update(*(range(run.start, run.end) for run in known))
     name = "memory" if known and view.name == "full" else view.name
-    return view._replace(name=name, keep=tuple(sorted(kept)), known=known)
+    return view._replace(name=name, keep=tuple(sorted(kept)), known=tuple(known))
 
 
 def dropped_names(doc: views.Doc, view: views.View) -> tuple[str, ...]:
@@ -1558,22 +1500,19 @@ def dropped_names(doc: views.Doc, view: views.View) -> tuple[str, ...]:
     Beginning and end of a huge text need none, and finding blocks in it would take half a second a megabyte.
     """
     kept = set(view.keep).union(*(range(run.start, run.end) for run in view.known))
-    named = doc.kind == "code" and view.name != "head_tail" and len(kept) < len(doc.lines)
-    found = [block.name for block in (doc.units() if named else ())
-             if block.name and block.end - block.start > 3 and kept.isdisjoint((block.end - 2, block.end - 1))]
-    return tuple(dict.fromkeys(found))
+    units = doc.units() if doc.kind == "code" and view.name != "head_tail" and len(kept) < len(doc.lines) else ()
+    return tuple(dict.fromkeys(unit.name for unit in units if unit.name and unit.end - unit.start > 3
+                               and kept.isdisjoint((unit.end - 2, unit.end - 1))))
 
 
 def make_judge(judge: Any, settings: Settings) -> Any:
     """The judge of a name. `auto` is Jev when there is a key for the provider of `settings.model`, else local."""
     if not isinstance(judge, str): return judge
     name = settings.classifier or judge if judge == "auto" else judge
-    if name not in ("auto", "jev", "local", "mock"):
-        raise JevlensError(f"judge {judge!r}: use auto, local, jev, or an object with choose and need")
+    if name not in ("auto", "jev", "local", "mock"): raise JevlensError(f"judge {judge!r}: use auto, local or jev")
     try:
-        if name in ("auto", "jev"):
-            client = SystemOne(model=settings.model, key_file=settings.key_file)
-            return JevJudge(client, settings) if client.key_source or name == "jev" else LocalJudge()
+        client = SystemOne(model=settings.model, key_file=settings.key_file) if name in ("auto", "jev") else None
+        if client and (client.key_source or name == "jev"): return JevJudge(client, settings)
     except (JevlensError, OSError) as error:  # OSError: of the key file
         if name == "jev": raise
         print(f"jevlens: {error}; the local judge is used", file=sys.stderr)
