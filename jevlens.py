@@ -1149,6 +1149,9 @@ def read_jsonl(path: str, last: int = 0, first: int = -1) -> list[dict[str, Any]
 # ---------------------------------------------------------------- recall: getting omitted text back
 
 PAGE_CHARS = 50_000  # characters of one answer, about 12,500 tokens
+ONE_PAGE = r"(?:.*\n){1,400}|.*"  # whole lines, more were the flood that the view avoided; or a piece of a long one
+RANGE = r"(?a)(?=-?\d)\d{0,12}(?:-\d{0,12})?"  # 40, 40-90, 40-, -90
+REGEX = r"(?s)/(.+)/[gimsuy]{0,2}"  # two flags at most, of those that people write: `/src/img` is a path
 # the watchdog does not need the interpreter, which a regex that backtracks holds
 _SEARCH = ("import re,sys,json,faulthandler as f\nbody,lines=json.load(sys.stdin)\nf.dump_traceback_later(1,exit=1)\n"
            "find=re.compile(body,re.I).search\nprint(json.dumps([i for i,l in enumerate(lines) if find(l)]))")
@@ -1156,10 +1159,10 @@ _SEARCH = ("import re,sys,json,faulthandler as f\nbody,lines=json.load(sys.stdin
 
 def ranges(text: str) -> list[list[int]]:
     """`40-90`, `40`, `40-`, `-90`, several with commas, also `a:b` -> [[first, last]]; sys.maxsize when open."""
-    parts = re.sub(r"\s", "", str(text)).split(",")
-    if not all(re.fullmatch(r"(?a)(?=[-:–]?\d)\d{0,12}(?:[-:–]\d{0,12})?", part) for part in parts):
+    parts = "".join(str(text).split()).replace(":", "-").replace("–", "-").split(",")
+    if not all(re.fullmatch(RANGE, part) for part in parts):
         raise JevlensError(f"recall: lines {text!r:.80}: write 40-90, 40, 40-, -90, or several with commas")
-    ends = [re.split("[-:–]", part) for part in parts]
+    ends = [part.split("-") for part in parts]
     return [sorted((int(pair[0] or 1), int(pair[-1] or sys.maxsize))) for pair in ends]
 
 
@@ -1168,8 +1171,7 @@ def search(pattern: str, lines: Sequence[str]) -> set[int]:
 
     A regex runs in a child interpreter that ends itself after a second, since `re` cannot be stopped in a thread.
     """
-    # two flags at most, of those that people write: `/src/img` is a path
-    regex, low = re.fullmatch(r"(?s)/(.+)/[gimsuy]{0,2}", pattern), pattern.lower()
+    regex, low = re.fullmatch(REGEX, pattern), pattern.lower()
     if not regex: return {number for number, line in enumerate(lines) if low in line.lower()}
     import subprocess
     command = [sys.executable, "-I", "-S", "-W", "ignore", "-c", _SEARCH]
@@ -1211,8 +1213,7 @@ def answer(id: str, record: Mapping[str, Any], asked: Mapping[str, str], cursor:
     chosen, total, numbers = select(doc, asked), len(doc.lines), doc.numbers.numbers
     width = 0 if doc.numbers.prefix or len(chosen) == total else len(str(numbers[-1]))
     text = "\n".join(f"{numbers[line]:{width}}│ {doc.lines[line]}" if width else doc.lines[line] for line in chosen)
-    # whole lines, since more than 400 would be the flood that the view avoided; or a piece of a long one
-    shown = next(re.finditer(r"(?:.*\n){1,400}|.*", f"{text}\n"[start:start + PAGE_CHARS]))[0]
+    shown = next(re.finditer(ONE_PAGE, f"{text}\n"[start:start + PAGE_CHARS]))[0]
     end, shown = start + len(shown), shown.removesuffix("\n")
     if shown == doc.text: return shown
     again = "".join(f", {key}={value!r}" for key, value in asked.items())
