@@ -1637,7 +1637,7 @@ COPILOT = {"tool_name": "toolName", "tool_input": "toolArgs", "tool_response": "
 CLAUDE_MATCHER = "^(Bash|Read|Grep|Glob|WebFetch|Agent|mcp__(?!(plugin_lens_)?lens__).*)$"
 MCP_VERSIONS = ("2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")  # the first has no handshake
 MCP_CACHED: Json = {"ttlMs": 3_600_000, "cacheScope": "public"}  # tools change only with the program
-RECALL_BY = ("id", "lines", "pattern", "block", "cursor")  # the arguments of Lens.recall, in its order
+RECALL_BY = ("id", "lines", "pattern", "block", "cursor")  # the arguments of Lens.recall
 # In a fixed order; recall's answer is text only, since hosts show a structured one as JSON.
 MCP_TOOLS: list[Json] = [
     {"name": "recall", "description": f"What a shortened result left out, by the id in it. {Lens.recall.__doc__}",
@@ -1711,26 +1711,23 @@ def cmd_hook(*, print_config: str = "") -> Any:
         own._log({"event": "hook", "reason": fault(error)})
 
 
-def host_config(host: str) -> Json:
+def host_config(host: str) -> Any:
     """The settings to paste for a host, with this interpreter and this file."""
-    words = [sys.executable, "-E", "-s", os.path.abspath(__file__)]
+    words, kind = [sys.executable, "-E", "-s", os.path.abspath(__file__)], {"type": "command"}
     run, status = (shlex.join([*words, name]) for name in ("hook", "statusline"))
     server = {"command": words[0], "args": [*words[1:], "mcp"], "alwaysLoad": True}
     print("jevlens: for recall, an MCP server:", json.dumps({"mcpServers": {"lens": server}}), file=sys.stderr)
-    hooks = [{"type": "command", "command": run, "timeout": 15}]
-    line = {"statusLine": {"type": "command", "command": status}, "bashOutputMaxChars": 128_000}
-    rows: dict[str, Json] = {
-        "claude": {"hooks": {"PostToolUse": [{"matcher": CLAUDE_MATCHER, "hooks": hooks}]}, **line},
-        "codex": {"hooks": {"PostToolUse": [{"matcher": "*", "hooks": hooks}]}},
-        "copilot": {"version": 1, "hooks": {"postToolUse": [{"type": "command", "bash": run, "timeoutSec": 15}]}}}
-    return rows[host]
+    hooks = [{**kind, "command": run, "timeout": 15}]
+    line = {"statusLine": {**kind, "command": status}, "bashOutputMaxChars": 128_000}
+    return {"claude": {"hooks": {"PostToolUse": [{"matcher": CLAUDE_MATCHER, "hooks": hooks}]}, **line},
+            "codex": {"hooks": {"PostToolUse": [{"matcher": "*", "hooks": hooks}]}},
+            "copilot": {"version": 1, "hooks": {"postToolUse": [{**kind, "bash": run, "timeoutSec": 15}]}}}[host]
 
 
 def mcp_call(lens: Lens, name: str, args: Any) -> Json:
     """The result of tools/call; a bad id, range or pattern is a result too, so that the model reads why."""
-    given, failed = [str(_get(args, key) or "") for key in RECALL_BY], False
     try:
-        text = lens.recall(*given) if name == "recall" else json.dumps(log_stats(lens.store.events()))
+        text, failed = lens.recall(**args) if name == "recall" else json.dumps(log_stats(lens.store.events())), False
     except Exception as error:
         text, failed = str(error), True
     return {"content": [{"type": "text", "text": text}], "isError": failed}

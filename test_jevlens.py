@@ -4887,7 +4887,7 @@ def test_mcp_answers_a_ping_while_a_recall_takes_long(store: Any) -> None:
     out: List[str] = []
 
     class Slow:
-        def recall(self, *_: Any) -> str:
+        def recall(self, **_: Any) -> str:
             gate.wait(10)
             return "late"
 
