@@ -1055,7 +1055,7 @@ def pack(text: str) -> dict[str, str]:
 def unpack(record: Mapping[str, Any]) -> str:
     """The text of a record. LookupError, TypeError or ValueError for what is none."""
     if "text_b64" in record: return binascii.a2b_base64(record["text_b64"]).decode("utf-8", "surrogatepass")
-    return cast(str, record["text"])
+    return cast(str, "" + record["text"])
 
 
 class MemoryStore(dict[str, Any]):
@@ -1093,9 +1093,9 @@ class DirectoryStore:
 
     def get(self, id: str) -> dict[str, Any] | None:
         """Read a record; None when there is none, or it is not a readable record of ours."""
-        with contextlib.suppress(LookupError, TypeError, ValueError):  # nothing, or nothing of ours
-            record = read_jsonl(os.path.join(self.path, "outputs", f"{id}.json"))[0] if valid_id(id) else {}
-            return record if isinstance(unpack(record), str) else None
+        found = [*read_jsonl(os.path.join(self.path, "outputs", f"{id}.json")), {}][0] if valid_id(id) else {}
+        # what has no text is none of ours
+        with contextlib.suppress(LookupError, TypeError, ValueError): return {**found, **pack(unpack(found))}
         return None
 
     def ids(self) -> list[str]:
@@ -1260,10 +1260,9 @@ def default_footer(seen: Seen, how: str = 'recall("{}", lines="a-b" or pattern=â
 
     At most 40 tokens, and the names of up to eight dropped blocks in 160 characters.
     """
-    ends = itertools.accumulate(len(name) + 2 for name in seen.dropped[:8])
-    names = [name for name, end in zip(seen.dropped, ends) if end <= 160]
+    names = "".join(name + ", " for name in seen.dropped[:8])[:160].rpartition(", ")[0]
     return (f"[jevlens {seen.view}: {len(seen.kept)} of {seen.total} lines, complete output stored; {views.MARK} = left"
-            f" out, see {how.format(seen.id)}{'; left out: ' if names else ''}{', '.join(names)}]")
+            f" out, see {how.format(seen.id)}{'; left out: ' if names else ''}{names}]")
 
 
 class Lens:
@@ -1300,7 +1299,7 @@ class Lens:
         said: the assistant's text before the call. Show it every result, also small ones and the agent's own edits:
         that is how the session learns.
         """
-        call = (tool, args, task, latest, said, is_error)
+        call = (tool, args, *(str(text or "") for text in (task, latest, said)), is_error)
         with self._lock:
             seen = self._see(self.session, [output, *call], object())
             self._tell([seen.text if seen.id else output, *call])
@@ -1313,9 +1312,8 @@ class Lens:
         """
         output, case = None, None  # type: Any, Any
         try:
-            output, tool, args, *told, is_error = call
+            output, tool, args, task, latest, said, is_error = call
             tool, args = canonical(tool, args)
-            task, latest, said = (str(text or "") for text in told)
             session.hear(task, latest, said, args)
             case = Case(task, latest, said, tool, args, is_error, views.read(output, tool, args), session, {})
             why = exempt(case, self.settings) if mark else "learned"
@@ -1385,9 +1383,8 @@ class Lens:
         """Go on with a session: learn what it was sent, as its journal tells, but for the calls `known` (None: all)."""
         self.session_id, self._journal = session, f"sessions/{digest(session)[:24]}.jsonl"
         if known is None or not hasattr(self.store, "events"): return
-        for event in self.store.events(SESSION_TAIL, self._journal):
-            if event.get("call") in known: continue
-            self._see(self.session, event["see"]) if event.get("see") else self.session.forget()
+        told = [e.get("see") for e in self.store.events(SESSION_TAIL, self._journal) if e.get("call") not in known]
+        for call in told: self._see(self.session, call) if call else self.session.forget()
 
     def _tell(self, call: Any) -> None:
         """Write into the journal, for later processes of this session, what was sent (None: it was compacted)."""
@@ -1406,8 +1403,7 @@ class Lens:
             found, fold = list(messages), self._fold
             marks = [hash(repr(message)) for message in found]
             if fold.marks != marks[:len(fold.marks)]: fold = self._fold = Fold(self)
-            fold.sent += map(fold.add, found[len(fold.sent):])
-            fold.marks = marks
+            fold.marks, fold.sent = marks, [*fold.sent, *map(fold.add, found[len(fold.sent):])]
             return [old if new is None else copy.deepcopy(new) for old, new in zip(found, fold.sent)]
 
     def used(self, input_tokens: int, cache_read_tokens: int = 0) -> None:
@@ -1447,12 +1443,11 @@ def exempt(case: Case, settings: Settings) -> str:
     The setting `exclude` names tools, by our name or the host's, and paths that a call shows.
     """
     import fnmatch
-    tool, doc, paths = case.tool, case.doc, [str(case.args.get("path")), *(item.path for item in case.doc.shown)]
+    tool, text, paths = case.tool, case.doc.text, [str(case.args.get("path")), *(item.path for item in case.doc.shown)]
     rules = (OUR_NAME.get(rule.strip().lower(), rule.strip()) for rule in settings.exclude.split(",") if rule.strip())
-    rows = {"disabled": settings.disabled or not settings.presend,
-            "small": tokens(doc.text) < max(1, settings.min_tokens), "own-edit": tool in ("edit", "write"),
-            "recall": re.match(RECALL, f"{tool} {case.args.get('command')}"), "view": is_view(doc.text),
-            "excluded": any(fnmatch.filter([tool, *paths], rule) for rule in rules)}
+    rows = {"disabled": settings.disabled or not settings.presend, "small": tokens(text) < max(1, settings.min_tokens),
+            "own-edit": tool in ("edit", "write"), "recall": re.match(RECALL, f"{tool} {case.args.get('command')}"),
+            "view": is_view(text), "excluded": any(fnmatch.filter([tool, *paths], rule) for rule in rules)}
     return next((why for why, holds in rows.items() if holds), "")
 
 
