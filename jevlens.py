@@ -1319,8 +1319,7 @@ class Lens:
             why = exempt(case, self.settings) if mark else "learned"
             seen = _full(output, why, case.doc) if why else self._shorten(case)
         except Exception as error:  # a judge or a store that is down, or no text: it goes out whole
-            why = ("judge: " if isinstance(error, JevlensError) else "") + fault(error)
-            seen = _full(output, why if isinstance(output, str) else "not-text", case and case.doc)
+            seen = _full(output, "judge: " * isinstance(error, JevlensError) + fault(error), case and case.doc)
         with contextlib.suppress(Exception):  # what could not be read or learned is only sent again
             session.learn(*as_sent(case, seen, self.store))
         if mark and seen.reason != "small" and mark not in self._logged:
@@ -1432,8 +1431,8 @@ def free_id(text: str, store: Any) -> str:
 
 def _full(output: Any, reason: str, doc: views.Doc | None = None) -> Seen:
     """The output itself, unchanged."""
-    size, total = (tokens(output), output.count("\n") + 1) if isinstance(output, str) else (0, 0)
-    kind, shape = (doc.kind, doc.shape) if doc else ("", "")
+    if not isinstance(output, str): return Seen(output, "full", (), 0, "", "", "", "not-text", 0, 0)
+    size, total, (kind, shape) = tokens(output), output.count("\n") + 1, (doc.kind, doc.shape) if doc else ("", "")
     return Seen(output, "full", tuple(range(1, total + 1)), total, "", kind, shape, reason, size, size)
 
 
@@ -1457,6 +1456,9 @@ def choose(case: Case, judge: Any, settings: Settings) -> tuple[views.View, str]
     full = views.View("full", tuple(range(len(doc.lines))))
     if views.bounded(case.tool, case.args): return full, "bounded"
     case = case._replace(terms=views.terms(case.task, case.latest, case.said, case.args))
+    # a judge may know before any view is made, which takes most of the time, that the exact text is needed
+    early = Choice("full", {}, judge.needs_full(case) if hasattr(judge, "needs_full") else 0.0)
+    if decide(doc.kind, early, ("outline",), settings, 2)[1] == "needs-full": return full, "needs-full"
     offered = {view.name: view for view in views.candidates(doc, case.terms, getattr(judge, "looks_at", 99))}
     if not offered: return full, "no-candidates"
     blocks = doc.units() if code or "sections" in offered else ()
