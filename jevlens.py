@@ -27,8 +27,8 @@ def gate(data: bytes) -> bytes:
     """
     least = os.environ.get("JEV_LENS_PRESEND_MIN_TOKENS", "")
     small = len(data) <= 4 * (int(least) if least.isdecimal() else 1200) - 4
-    if small and data[:1] == b"{" and data.rstrip()[-1:] == b"}" and (b"tool_resp" in data or b"toolResu" in data):
-        os._exit(0)  # nothing was printed, so there is nothing to flush
+    # nothing was printed, so there is nothing to flush
+    if small and data.rstrip()[-1:] == b"}" and (b"tool_resp" in data or b"toolResu" in data): os._exit(0)
     return data
 
 
@@ -45,7 +45,6 @@ import re
 import shlex
 import threading
 import time
-from array import array
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Callable, Collection, Container, Iterable, Mapping, NamedTuple, Sequence, cast
 
@@ -165,10 +164,9 @@ ARG_NAMES = {
     "offset": "offset start_line startLine line_start", "end_line": "end_line endLine line_end"}
 
 
-def parsed(text: Any, otherwise: Any = None) -> Any:
-    """The value of a JSON text, or `otherwise` when it is none; what is no text is its own value."""
-    with contextlib.suppress(ValueError, RecursionError):
-        return json.loads(text) if isinstance(text, (str, bytes)) else text
+def parsed(text: str | bytes, otherwise: Any = None) -> Any:
+    """The value of a JSON text, or `otherwise` when it is none."""
+    with contextlib.suppress(ValueError, RecursionError): return json.loads(text)
     return otherwise
 
 
@@ -178,7 +176,7 @@ def canonical(tool: str, args: Mapping[str, Any] | str | None) -> tuple[str, dic
     Unknown tools keep their name, unknown arguments stay as they are. Also `view_range` [a, b], end lines, a command
     given as a list of words, and one editor tool with a `command` argument. A text is JSON, else a command or a patch.
     """
-    args = parsed(args, {"input": args, "command": args})
+    args = parsed(args, {"input": args, "command": args}) if isinstance(args, str) else args
     found: dict[str, Any] = dict(args) if isinstance(args, Mapping) else {}
     name = OUR_NAME.get(str(tool or "").lower(), str(tool or ""))
     if name == "editor": name = OUR_NAME.get(str(found.pop("command", "")), "edit")
@@ -186,8 +184,7 @@ def canonical(tool: str, args: Mapping[str, Any] | str | None) -> tuple[str, dic
         found.update([(key, found[other]) for other in names.split() if found.get(other) is not None][:1])
     command, span = found.get("command"), found.get("view_range") or (found.get("offset"), found.get("end_line"))
     if isinstance(command, (list, tuple)):
-        words = [str(word) for word in command]
-        found["command"] = words[-1] if len(words) == 3 and words[1] in ("-c", "-lc") else shlex.join(words)
+        found["command"] = str(command[-1]) if command[1:-1] in (["-c"], ["-lc"]) else shlex.join(map(str, command))
     if isinstance(span, (list, tuple)) and [type(end) for end in span] == [int, int]:  # to the end: -1, or none
         found.update(offset=span[0], limit=found.get("limit") or max(0, span[1] - span[0] + 1) or None)
     return name, found
@@ -214,7 +211,7 @@ class Session:
     messages, edits: counts; reads: files shown since the last user message or edit; last_was_read; shown: file names;
     hits: file name -> lines that a search, traceback, diagnostic or diff named; touched: name of an edited file -> the
     lines that edits took out or put in, trimmed; searched: words of search patterns; names: identifiers that the model
-    has seen; recent: words of the last edits; errors: words of the last failing result; line_edits: the agent edits by
+    has seen; recent: words of the last edit; errors: words of the last failing result; line_edits: the agent edits by
     line number.
 
     Of the lines that were sent it keeps hashes, without printed number prefixes and trailing blanks: RUN clashes in a
@@ -224,7 +221,7 @@ class Session:
     def __init__(self) -> None:
         self.messages = self.edits = self.reads = 0
         self.hits, self.touched = (collections.defaultdict[str, set[Any]](set) for _ in range(2))
-        self.shown, self.searched, self.errors, self.recent = set[str](), set[str](), set[str](), list[set[str]]()
+        self.shown, self.searched, self.errors, self.recent = set[str](), set[str](), set[str](), set[str]()
         self._heard, self.last_was_read, self.line_edits = ("", "", ""), False, False
         self.forget()
 
@@ -232,7 +229,7 @@ class Session:
         """The conversation was compacted: what was sent is no longer known to the model. Facts about files stay."""
         self.names = set[str]()
         # hash of RUN lines in a row -> where they stood last: result (label, numbers, hashes of its lines), line
-        self._runs: dict[int, tuple[tuple[str, views.Numbering, array[int]], int]] = {}
+        self._runs: dict[int, tuple[tuple[str, views.Numbering, list[int]], int]] = {}
 
     def hear(self, task: str, latest: str, said: str, args: Mapping[str, Any]) -> None:
         """Take in what stands before a result: the request, the message, the arguments of the call."""
@@ -267,7 +264,7 @@ class Session:
         text = "\n".join(views.strings(args))
         self.edits, self.reads = self.edits + 1, 0
         self.line_edits |= not {"start", "insert_line", "end"}.isdisjoint(args)
-        self.recent = [*self.recent, words(text)][-5:]  # edits that still point at code that will be edited next
+        self.recent = words(text)
         # a line of under 16 characters (`return None`) stands in many blocks
         lines = {line for line in (line.strip(PADDING) for line in text.split("\n")) if len(line) >= 16}
         for path in filter(None, (args.get("path"), *(args.get("paths") or re.findall(PATCHED, text)))):
@@ -289,12 +286,12 @@ class Session:
                 yield views.Known(first, last, f"= {numbers.label(first + shift, last + shift)} of {label}")
 
 
-def _hashes(doc: views.Doc, sent: Container[int]) -> "array[int]":
+def _hashes(doc: views.Doc, sent: Container[int]) -> list[int]:
     """A hash for each line that was sent, -1 (never a hash) for the others and for the end."""
-    return array("q", [*(hash(line.rstrip()) if at in sent else -1 for at, line in enumerate(doc.bare)), -1])
+    return [hash(line.rstrip()) if at in sent else -1 for at, line in enumerate(doc.bare)] + [-1]
 
 
-def _windows(hashes: "array[int]") -> Iterable[tuple[int, ...]]:
+def _windows(hashes: list[int]) -> Iterable[tuple[int, ...]]:
     """The hashes of each RUN lines in a row."""
     return zip(*(hashes[shift:] for shift in range(RUN)))
 
@@ -354,10 +351,8 @@ LOCAL: dict[str, float] = {
     "no edit yet": -2, "many edits": 1, "many edits from": 16, "reading": -1, "reading from": 3, "long reading": -1,
     "long reading from": 5, "after a read": -1, "asked to look": -1, "opening": 2, "opening messages": 3,
     "line hit in it": 1, "shown before": 1, "test file": 1,
-    # overlap (share of the best block's) from which a block has a sign, by points; above the last nothing is dropped; a
-    # block shorter than `perhaps lines` is not worth it. A block whose name is a word of the request has `name overlap`
-    "sure at": -6, "likely overlap": 0.85, "perhaps at": -3, "perhaps overlap": 0.7, "perhaps lines": 12,
-    "name overlap": 0.6}
+    # overlap (share of the best block's) from which a block has a sign, by points; above the last nothing is dropped
+    "sure at": -6, "likely overlap": 0.85, "perhaps at": -3, "perhaps overlap": 0.7}
 # P(edited) by points, both halves of the recorded sessions together; more are as 2, at fewer it pays to send less
 EDITED_AT: dict[int, float] = {-2: 0.24, -1: 0.25, 0: 0.39, 1: 0.43, 2: 0.57}
 
@@ -369,8 +364,7 @@ _JUDGE_RULES: dict[str, str] = {
     "outside": r"/(?:site-packages|dist-packages|node_modules|\.cargo/registry|pkg/mod)/"
                r"|^(?:~|/(?:home|Users)/[^/]{1,80}|/root)/\.(?!\w{1,40}/(?:projects|plans|worktrees)/)",
     # a plain word that stands for code: called, quoted, qualified or capitalised (`views.names` finds the others)
-    "mention": r"\b[A-Za-z_]\w{3,60}(?=\()|(?<=[`.])[A-Za-z_]\w{3,60}|\b[A-Z]\w{3,60}",
-    "question": r"(?i)^\W*(?:how|what|where|which|why|who|when|does|is|are|can)\b[^\n]*\?\s*$"}
+    "mention": r"\b[A-Za-z_]\w{3,60}(?=\()|(?<=[`.])[A-Za-z_]\w{3,60}|\b[A-Z]\w{3,60}"}
 
 
 def _says(rule: str, text: str) -> bool:
@@ -384,13 +378,12 @@ class LocalJudge:
     looks_at = 1  # it takes the shape's first view or none, so the others need not be made
 
     def choose(self, case: Case, offered: Sequence[views.View], blocks: Sequence[views.Block]) -> Choice:
-        """With 0.9 the first view on offer if it is the shape's base view (of docs and settings any), else full."""
-        names = [view.name for view in offered] or ["full"]
-        code = case.doc.kind == "code"
-        suits = names[0] == ("outline" if code else "base") or case.doc.shape in ("docs", "config")
-        view = names[0] if suits else "full"
-        p = {**dict.fromkeys(("full", *names), round(0.1 / len(names), 6)), view: 0.9}
-        return Choice(view, p, self.needs_full(case) if code or view != "full" else 1.0, need=None if code else ())
+        """The first view on offer if it is the shape's base view (of docs and settings any), else full."""
+        first, code = next((view.name for view in offered), "full"), case.doc.kind == "code"
+        suits = first == ("outline" if code else "base") or case.doc.shape in ("docs", "config")
+        view = first if suits else "full"
+        needed = self.needs_full(case) if code or view != "full" else 1.0
+        return Choice(view, {view: 1.0}, needed, need=None if code else ())
 
     def needs_full(self, case: Case) -> float:
         """P(the next steps need the exact text), known before any view is made.
@@ -403,8 +396,7 @@ class LocalJudge:
         spared = (not case.session.edits and _says("review", asked) and not _says("order", asked)
                   or doc.shape in ("docs", "config") and _says("outside", path) and not named
                   or doc.shape in ("diff", "search") and not views.named_files(case.tool, case.args)
-                  or doc.shape == "diff" and phase(case) < LOCAL["diff at"]
-                  or doc.shape == "search" and _says("question", case.latest))
+                  or doc.shape == "diff" and phase(case) < LOCAL["diff at"])
         p = 0.0 if spared else LOCAL.get(doc.shape, 0.0)
         if doc.kind == "code": p = EDITED_AT.get(min(phase(case), max(EDITED_AT)), 0.0)
         return p / (p + LOCAL["break_even"])
@@ -416,10 +408,7 @@ class LocalJudge:
         """
         points = phase(case)
         least = LOCAL["likely overlap" if points < LOCAL["perhaps at"] else "perhaps overlap"]
-        short = LOCAL["perhaps lines"] if points == LOCAL["perhaps at"] else 0
-        signed = [overlap >= least or block.end - block.start < short
-                  for block, overlap in zip(blocks, signs(case, blocks))]
-        return [0.9 if sign and points > LOCAL["sure at"] else 0.1 for sign in signed]
+        return [0.9 if overlap >= least and points > LOCAL["sure at"] else 0.1 for overlap in signs(case, blocks)]
 
 
 def phase(case: Case) -> int:
@@ -444,9 +433,8 @@ def signs(case: Case, blocks: Sequence[views.Block]) -> list[float]:
     doc, session = case.doc, case.session
     inside = [words("\n".join(doc.bare[block.start:block.end])) for block in blocks]
     count = collections.Counter(itertools.chain.from_iterable(inside))
-    asked, said = words(case.latest + "\n" + case.task), words(case.said)
-    best = [LOCAL["name overlap"] * (_own_name(block) in asked | said) for block in blocks]
-    for source in (asked, said, session.searched, session.errors, *session.recent):
+    asked, best = words(case.latest + "\n" + case.task), [0.0] * len(blocks)
+    for source in (asked, words(case.said), session.searched, session.errors, session.recent):
         scores = [sum(1.0 / count[word] for word in sorted(found & source)) for found in inside]
         top = max(scores, default=0.0) or 1.0
         best = [max(old, round(score / top, 4)) for old, score in zip(best, scores)]
@@ -460,12 +448,9 @@ def pointed(case: Case, blocks: Sequence[views.Block]) -> list[bool]:
     text = f"{case.latest}\n{case.said}\n{case.task}"[:20_000]
     said = views.names(text).union(re.findall(_JUDGE_RULES["mention"], text), session.searched)
     lines = {at for at, row in enumerate(doc.bare) if doc.numbers.numbers[at] in hits or row.strip(PADDING) in touched}
-    return [_own_name(block) in said or not lines.isdisjoint(range(block.start, block.end)) for block in blocks]
-
-
-def _own_name(block: views.Block) -> str:
-    """The last part of a block's qualified name: `feed` of `Parser.feed`."""
-    return block.name.split(".")[-1].split(" ")[0]
+    # the last part of a qualified name: `feed` of `Parser.feed`
+    return [block.name.split(".")[-1].split(" ")[0] in said or not lines.isdisjoint(range(block.start, block.end))
+            for block in blocks]
 
 
 # ---------------------------------------------------------------- judges: Jev
