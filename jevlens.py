@@ -1352,8 +1352,7 @@ class Lens:
         return answer(id, record, asked, str(cursor or 0))
 
     def _record(self, id: str) -> Any:
-        found = self.store.get(id) if valid_id(id) else None
-        if found is not None: return found
+        if valid_id(id) and (found := self.store.get(id)) is not None: return found
         told = ", ".join(self.store.ids()[-20:]) or "nothing"
         raise JevlensError(f"recall: nothing is stored for {id!r:.80}: run the command again; the latest is {told}")
 
@@ -1396,8 +1395,8 @@ class Lens:
 
     def stats(self) -> dict[str, Any]:
         """The sums of `log_stats`, of all calls `sent` and `cut` (see `used`), and `kept_out`: cut / (sent + cut)."""
-        counts = {**log_stats(self._events), **self._used}
-        return {**counts, "kept_out": round(counts["cut"] / max(1, counts["sent"] + counts["cut"]), 4)}
+        share = self._used["cut"] / max(1, self._used["sent"] + self._used["cut"])
+        return {**log_stats(self._events), **self._used, "kept_out": round(share, 4)}
 
     def _log(self, event: Mapping[str, Any]) -> None:
         self._events.append(event)

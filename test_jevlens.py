@@ -1896,6 +1896,7 @@ UNCHANGED: dict[str, tuple[Any, str, dict[str, Any], dict[str, Any], str]] = {
     "a tool that is excluded by the host's name": (
         MODULE, "Read", {"file_path": "a.py"}, {"exclude": "Read"}, "excluded"),
     "an unknown tool that is excluded": (MODULE, "mcp__db__query", {}, {"exclude": "mcp__db__query"}, "excluded"),
+    "tools that are excluded by a pattern": (MODULE, "mcp__db__query", {}, {"exclude": "x, mcp__db__*"}, "excluded"),
     "a path that is excluded": (
         MODULE, "read", {"path": "secret/a.py"}, {"exclude": "secret/*"}, "excluded"),
     "a displayed path that is excluded": (
