@@ -200,7 +200,6 @@ Case = NamedTuple("Case", [
 
 RUN = 5  # lines of a run that need not be sent twice (measured: 3 touches twice the results, 20 saves a fifth less)
 MOST_LINES = 20_000  # no host sends a longer result whole, so nothing is learned from its text
-MOST_RUNS = 400_000  # remembered in one session, about 80 MB; a longer session was compacted by its host
 PADDING = "+- \t\r"  # what a patch has before a line, and what an edit may indent otherwise
 PATCHED = r"(?m)^(?:\*\*\* (?:Update|Add) File: |\+\+\+ b/)(.*\S)"  # what names a file in a patch (apply_patch, git)
 
@@ -251,7 +250,8 @@ class Session:
         if case.is_error or doc.shape in ("test", "build"): self.errors = words(text[-20_000:])
         for name, line in views.places(doc) if not doc.shown else (): self.hits[name].add(line)
         if len(doc.lines) > MOST_LINES: return
-        if len(self._runs) + len(doc.lines) > MOST_RUNS: self.forget()
+        # about 80 MB; so long a session was compacted by its host
+        if len(self._runs) > 20 * MOST_LINES: self.forget()
         self.names |= views.names(text)
         hashes = _hashes(doc, range(len(doc.lines)) if kept is None else set(kept))
         # in a marker, 56 characters are enough to tell a result from its neighbours
@@ -428,13 +428,12 @@ def signs(case: Case, blocks: Sequence[views.Block]) -> list[float]:
     """How strongly the session points at each block, 0..1, besides those that are `pointed` at.
 
     The overlap: in-file idf of the identifiers that the block shares with the request, what was said, the searches, the
-    last error or the last edits, divided by the best block's, the largest over these sources.
+    last error or the last edit, divided by the best block's, the largest over these sources.
     """
-    doc, session = case.doc, case.session
-    inside = [words("\n".join(doc.bare[block.start:block.end])) for block in blocks]
+    inside = [words("\n".join(case.doc.bare[block.start:block.end])) for block in blocks]
     count = collections.Counter(itertools.chain.from_iterable(inside))
     asked, best = words(case.latest + "\n" + case.task), [0.0] * len(blocks)
-    for source in (asked, words(case.said), session.searched, session.errors, session.recent):
+    for source in (asked, words(case.said), case.session.searched, case.session.errors, case.session.recent):
         scores = [sum(1.0 / count[word] for word in sorted(found & source)) for found in inside]
         top = max(scores, default=0.0) or 1.0
         best = [max(old, round(score / top, 4)) for old, score in zip(best, scores)]

@@ -2229,12 +2229,12 @@ def test_an_output_of_blank_lines_or_brackets_that_comes_again_is_no_fault() -> 
 
 
 def test_a_long_session_stays_bounded_and_correct(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jevlens, "MOST_RUNS", 3000)
+    monkeypatch.setattr(jevlens, "MOST_LINES", len(LINES))
     lens = jevlens.Lens(Fixed("full"), settings=PLAIN_LENS)
-    for n in range(20):
-        output = MODULE.replace("value", f"value_{n}")
+    for n in range(25):
+        output = MODULE.replace("\n", f"  # {n}\n")
         check(output, lens.see(output, *READ_SHOP), lens)
-    assert 0 < len(lens.session._runs) <= 3000
+    assert 0 < len(lens.session._runs) <= 21 * len(LINES)
     assert lens.see(output, *READ_SHOP).view == "memory"
 
 
