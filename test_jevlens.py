@@ -3361,7 +3361,9 @@ REFUSED_REQUESTS: Dict[str, Tuple[Callable[[], object], str]] = {
     "a text for levels": (lambda: score("a?", "low"), "score.criteria"),
     "an unknown type": (lambda: build_request("", {"a": {"type": "box", "instructions": "a?"}}), "questions.a.type"),
     "a type that is a list": (lambda: build_request("", {"a": {"type": [], "instructions": "a?"}}), "questions.a.type"),
-    "a field of our own": (lambda: build_request("", {"a": {**noul("a?"), "weight": 1}}), "questions.a"),
+    "a question that is a text": (lambda: build_request("", {"a": "a?"}), "questions.a.type"),
+    "one side, by hand": (lambda: build_request("", {"a": {**noul("a?"), "criteria": {"true": "yes"}}}),
+                          "questions.a.criteria"),
 }
 
 
@@ -3415,7 +3417,7 @@ def test_nothing_but_our_error_comes_out_of_a_damaged_body() -> None:
 
 
 def test_a_web_page_is_told_what_it_is() -> None:
-    with pytest.raises(AnswerError, match="is the base URL the API's root"):
+    with pytest.raises(AnswerError, match="is the base URL the API root"):
         parse_answer(b"\n <!doctype html>", ASKED)
 
 
@@ -3582,6 +3584,15 @@ def test_a_second_try_may_succeed(hasty: None) -> None:
             SystemOne("k", server.url, retries=0).ask("s", ASKED)
 
 
+def test_a_wait_doubles_and_is_at_least_what_the_server_asks_for(hasty: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    for reply, least in ((http(429, b"", Retry_After_Ms="150"), 0.15), (http(429, b"", Retry_After="soon"), 0.005)):
+        with Server(reply, GOOD) as server:
+            began = time.monotonic()
+            assert SystemOne("k", server.url).ask("s", ASKED) and time.monotonic() - began >= least
+    monkeypatch.undo()
+    assert jevlens.BACKOFF == tuple(min(0.5 * 2 ** tries, 5) for tries in range(5))
+
+
 def test_what_cannot_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("no_proxy", "*")
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -3591,7 +3602,7 @@ def test_what_cannot_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
     assert caught.value.cause == "refused"
     with pytest.raises(TransportError) as caught:  # reserved by RFC 6761: never resolves
         SystemOne("k", "https://jev.invalid", timeout=5).ask("s", ASKED)
-    assert caught.value.cause in ("name not resolved", "deadline")
+    assert caught.value.cause in ("DNS", "deadline")
     with Server(b"not a handshake") as server, pytest.raises(TransportError) as caught:
         SystemOne("k", server.url.replace("http:", "https:"), timeout=0.4).ask("s", ASKED)
     assert caught.value.cause in ("TLS", "dropped", "deadline")
@@ -3615,13 +3626,15 @@ def test_any_transport_is_held_to_the_deadline() -> None:
 
 NOW = 1_700_000_000.0  # Tue, 14 Nov 2023 22:13:20 GMT
 WAITS: Dict[str, Tuple[Dict[str, str], Any]] = {
-    "nothing said": ({}, None),
+    "nothing said": ({}, 0.0),
     "seconds": ({"retry-after": "2"}, 2.0),
     "a fraction": ({"retry-after": "1.5"}, 1.5),
     "milliseconds come first": ({"retry-after": "9", "retry-after-ms": "1500"}, 1.5),
     "a date": ({"retry-after": "Tue, 14 Nov 2023 22:13:50 GMT"}, 30.0),
     "a date that is over": ({"retry-after": "Tue, 14 Nov 2023 22:13:00 GMT"}, 0.0),
-    **{repr(raw): ({"retry-after": raw}, None) for raw in ("soon", "", "-5", "nan", "inf", "1e9", "٣", "9" * 400)},
+    "a date that no calendar has": ({"retry-after": "Fri, 31 Dec 99999 23:59:59 GMT"}, 0.0),
+    **{repr(raw): ({"retry-after": raw}, 0.0) for raw in ("soon", "", "-5")},
+    **{repr(raw): ({"retry-after": raw}, 1e9) for raw in ("nan", "inf", "1e9", "9" * 400)},  # beyond any deadline
 }
 
 
@@ -3629,13 +3642,6 @@ WAITS: Dict[str, Tuple[Dict[str, str], Any]] = {
 def test_what_the_server_asks_us_to_wait(case: str) -> None:
     headers, want = WAITS[case]
     assert jevlens.asked_wait(headers, NOW) == want
-
-
-def test_waits_double_to_a_cap_and_are_the_same_for_one_request() -> None:
-    for tries, most in enumerate((0.5, 1.0, 2.0, 4.0, 5.0, 5.0)):
-        found = {jevlens.backoff(bytes([n]), tries) for n in range(99)}
-        assert 0.75 * most <= min(found) and max(found) <= most and len(found) > 50
-        assert jevlens.backoff(b"a", tries) == jevlens.backoff(b"a", tries)
 
 
 def test_a_running_call_is_cancelled() -> None:
@@ -3684,9 +3690,9 @@ def test_errors_are_made_of_known_words_only() -> None:
         SystemOne("k-secret-3", server.url).ask("s", ASKED)
     assert (caught.value.error_type, caught.value.request_id) == ("authentication_error", "req_7")
     assert "k-secret" not in str(caught.value) + repr(vars(caught.value))
-    with Server(http(500, b"", x_generation_id="a b")) as server, pytest.raises(RefusedError) as caught:
+    with Server(http(500, b"", x_generation_id="a b" + "c" * 99)) as server, pytest.raises(RefusedError) as caught:
         SystemOne("k-secret-3", server.url, retries=0).ask("s", ASKED)
-    assert caught.value.request_id == ""
+    assert caught.value.request_id == "ab" + "c" * 78
     assert "k-secret-2" not in repr(SystemOne("k-secret-2", "https://a.example"))
 
 
@@ -3771,13 +3777,13 @@ def test_typesafe_reads_its_own_environment() -> None:
     assert SystemOne("k", "https://b.example", "jev-1.13.0", environ=environ).url == "https://b.example/v1/systemone"
     with pytest.raises(JevlensError, match="base URL"):
         SystemOne(model="cloudflare-workers-ai", environ={})
-    with pytest.raises(JevlensError, match="key: none for typesafe: set TYPESAFE_API_KEY"):
+    with pytest.raises(JevlensError, match="key: none: set TYPESAFE_API_KEY"):
         SystemOne(environ={"JEV_LENS_DATA_DIR": "nowhere"}).ask("s", ASKED)
 
 
 @pytest.mark.parametrize("key", ["", " ", "two words", "líne", "k\r\nX-Evil: 1", "tab\t"])
 def test_what_cannot_be_a_key_is_not_sent(key: str) -> None:
-    with pytest.raises(JevlensError, match="key: from the argument") as caught:
+    with pytest.raises(JevlensError, match="key: want ASCII") as caught:
         SystemOne(key)
     assert not key.strip() or key not in str(caught.value)
 
@@ -4079,14 +4085,14 @@ MASKED: Dict[str, Tuple[Tuple[str, ...], Tuple[str, ...]]] = {
                "Set-Cookie: sid=abc123de; Path=/", "use Bearer abc123def456"),
               ("token = parser.next_token_of_line()", "token = lexer.peek(1)", "max_tokens=4096",
                "the bearer of bad news arrives", "Bearer tokens are explained here", "basic arithmetic")),
-    "URL password": (("postgres://app:s3cret@db:5432/app",), ("http://localhost:8080/a@b", "git@github.com:a/b.git")),
     "password": (("DB_PASSWORD=hunter2!", 'password: "two words"', "{'api_key': 'abcd1234'}", '{"secret": "s"}',
                   "pwd = hunter22", "PASSWORD=abc123(x", "aws_secret_access_key = abc123/K7",
                   'if password == "hunter2":', "<password>hunter2</password>", "?password=hunter2&x=1",
                   "tool --password hunter2 run", "tool --api-key abc123", "AccountKey=abc123==",
-                  '"{\\"password\\": \\"hunter2\\"}"', "client_secret=abcdef"),
+                  '"{\\"password\\": \\"hunter2\\"}"', "client_secret=abcdef", "postgres://app:s3cret@db:5432/app"),
                  ("tool --passwordless run", "--token", "password = get_password()", "password: os.environ['X']",
-                  "password: ", "the secret of success", "max_tokens=4096", "key = value", "passwords are kept")),
+                  "password: ", "the secret of success", "max_tokens=4096", "key = value", "passwords are kept",
+                  "http://localhost:8080/a@b", "git@github.com:a/b.git")),
 }
 
 
@@ -4195,7 +4201,7 @@ def test_the_key_command_tells_stores_checks_and_forgets(
         for told in ("sends to 127.0.0.1", "costs money", "no guarantee"):
             assert told in err
         status, out, err = key("two words\n")
-        assert status == 1 and "printable ASCII" in err and "two words" not in err
+        assert status == 1 and "want ASCII" in err and "two words" not in err
         status, out, err = key("k-secret-9\n")
         file = tmp_path / "data" / "key"
         assert status == 0 and f"from {file}" in out and "k-secret-9" not in out + err
