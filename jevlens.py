@@ -878,7 +878,8 @@ class SystemOne:
         self.timeout, self.retries, self.pin, self._transport = timeout, retries, pin, transport
         path = key_file or Settings.load(environ).key_file
         self._key, self.key_source = self._found(environ, path) if api_key is None else (api_key, "the argument")
-        if self.key_source and not re.fullmatch("[!-~]+", self._key): raise JevlensError("key: want ASCII, no spaces")
+        # as the official client demands; `ascii` puts another text for what is not printable ASCII
+        if self.key_source and ascii(self._key)[1:-1].split() != [self._key]: raise JevlensError("key: want ASCII word")
 
     def _found(self, environ: Mapping[str, str], path: str) -> tuple[str, str]:
         """(key, where it comes from): the provider's environment, else the key file, else ("", "").
@@ -916,7 +917,7 @@ class SystemOne:
                 status, got, data = self._transport(self.url, body, headers, end - time.monotonic())
                 # nothing of a reply that holds our key may reach a message or a log; a shorter one is a part of words
                 if len(self._key) >= 8 and self._key in f"{got}{data!r}": raise AnswerError("body", "answer", "our key")
-                id = re.sub("[^!-~]", "", got.get("x-typesafe-request-id") or got.get("x-generation-id") or "")[:80]
+                id = ascii(got.get("x-typesafe-request-id") or got.get("x-generation-id") or "")[1:-1][:80]
                 if status != 200:
                     kind = next((kind for kind in ERROR_TYPES if kind.encode() in data), "")
                     raise RefusedError(status if 100 <= status <= 599 else 0, kind, id, asked_wait(got, time.time()))
@@ -948,8 +949,8 @@ def cmd_key(*, model: str = "", check: bool = False, forget: bool = False) -> No
     settings = Settings.load()
     if forget and os.path.exists(settings.key_file): os.unlink(settings.key_file)
     client = SystemOne(model=model or settings.model)
-    print(f"With a key, jevlens sends to {client.host} excerpts of your messages, the agent's words, calls and results.",
-          "That costs money: $0.042 a million tokens. Masking of secrets is no guarantee.", sep="\n", file=sys.stderr)
+    print(f"With a key, jevlens sends to {client.host} excerpts of your messages, of what the agent says and calls",
+          "and of results. That costs money: $0.042 a million tokens. Masking of secrets is no guarantee.", file=sys.stderr)
     if not (forget or check):
         import getpass
         typed = (getpass.getpass("Key, empty to keep yours: ") if sys.stdin.isatty() else sys.stdin.readline()).strip()
