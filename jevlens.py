@@ -950,7 +950,7 @@ def cmd_key(*, model: str = "", check: bool = False, forget: bool = False) -> No
     if forget and os.path.exists(settings.key_file): os.unlink(settings.key_file)
     client = SystemOne(model=model or settings.model)
     print(f"With a key, jevlens sends to {client.host} excerpts of your messages, of what the agent says and calls",
-          "and of results. That costs money: $0.042 a million tokens. Masking of secrets is no guarantee.", file=sys.stderr)
+          "and of results. That costs money: $0.042 a million tokens. Masking is no guarantee.", file=sys.stderr)
     if not (forget or check):
         import getpass
         typed = (getpass.getpass("Key, empty to keep yours: ") if sys.stdin.isatty() else sys.stdin.readline()).strip()
