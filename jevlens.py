@@ -1083,7 +1083,7 @@ def read_jsonl(path: str, last: int = 0, first: int = -1) -> list[dict[str, Any]
 
 PAGE_CHARS = 50_000  # characters of one answer, about 12,500 tokens
 ONE_PAGE = r"(?:.*\n){1,400}|.*"  # whole lines, more were the flood that the view avoided; or a piece of a long one
-RANGE = r"(?a)(?=-?\d)\d{0,12}(?:-\d{0,12})?"  # 40, 40-90, 40-, -90
+RANGE = r"(?a)\s{0,9}(?=-?\s{0,9}\d)\d{0,12}\s{0,9}(?:-\s{0,9}\d{0,12}\s{0,9})?"  # 40, 40-90, 40-, -90
 REGEX = r"(?s)/(.+)/[gimsuy]{0,2}"  # two flags at most, of those that people write: `/src/img` is a path
 # the watchdog does not need the interpreter, which a regex that backtracks holds
 _SEARCH = ("import re,sys,json,faulthandler as f\nbody,lines=json.load(sys.stdin)\nf.dump_traceback_later(1,exit=1)\n"
@@ -1092,11 +1092,11 @@ _SEARCH = ("import re,sys,json,faulthandler as f\nbody,lines=json.load(sys.stdin
 
 def ranges(text: str) -> list[list[int]]:
     """`40-90`, `40`, `40-`, `-90`, several with commas, also `a:b` -> [[first, last]]; sys.maxsize when open."""
-    parts = "".join(str(text).split()).replace(":", "-").replace("–", "-").split(",")
+    parts = str(text).replace(":", "-").replace("–", "-").split(",")
     if not all(re.fullmatch(RANGE, part) for part in parts):
         raise JevlensError(f"recall: lines {text!r:.80}: write 40-90, 40, 40-, -90, or several with commas")
     ends = [part.split("-") for part in parts]
-    return [sorted((int(pair[0] or 1), int(pair[-1] or sys.maxsize))) for pair in ends]
+    return [sorted((int(pair[0].strip() or 1), int(pair[-1].strip() or sys.maxsize))) for pair in ends]
 
 
 def search(pattern: str, lines: Sequence[str]) -> set[int]:
@@ -1128,7 +1128,7 @@ def select(doc: views.Doc, asked: Mapping[str, str]) -> list[int]:
         found = [block for block in blocks if name in block.name.lower()]
         found = [block for block in found if f".{block.name}".lower().endswith(f".{name}")] or found
         names = ", ".join(dict.fromkeys(block.name for block in blocks))[:600] or "no blocks"
-        if not found: raise JevlensError(f"recall: block {name!r:.80}: not in this output; it has {names}")
+        if not found: raise JevlensError(f"recall: block {asked['block']!r:.80}: not in this output; it has {names}")
         chosen &= {line for block in found for line in range(block.start, block.end)}
     if "pattern" in asked:
         chosen &= {line for hit in chosen & search(asked["pattern"], doc.lines) for line in range(hit - 2, hit + 3)}

@@ -2885,6 +2885,7 @@ BAD_RECALLS: dict[str, tuple[dict[str, Any], str]] = {
     "a lone dash": ({"lines": "-"}, "write 40-90"),
     "three ends": ({"lines": "1-2-3"}, "write 40-90"),
     "a comma too many": ({"lines": "1,"}, "write 40-90"),
+    "two numbers": ({"lines": "4 4"}, "write 40-90"),
     "digits of another script": ({"lines": "١-٣"}, "write 40-90"),
     "a superscript": ({"lines": "²"}, "write 40-90"),
     "a number of 5,000 digits": ({"lines": "9" * 5000}, "write 40-90"),
