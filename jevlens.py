@@ -244,7 +244,14 @@ class Session:
         self.last_was_read = bool(doc.shown)
         self.reads += self.last_was_read
         self.shown.update(os.path.basename(item.path) for item in doc.shown)
-        if case.tool in ("edit", "write"): self._learn_edit(args)
+        if case.tool in ("edit", "write"):
+            change = "\n".join(views.strings(args))
+            self.edits, self.reads, self.recent = self.edits + 1, 0, words(change)
+            self.line_edits |= not {"start", "insert_line", "end"}.isdisjoint(args)
+            # a line of under 16 characters (`return None`) stands in many blocks
+            lines = {line for line in (line.strip(PADDING) for line in change.split("\n")) if len(line) >= 16}
+            for path in filter(None, (args.get("path"), *(args.get("paths") or re.findall(PATCHED, change)))):
+                self.touched[os.path.basename(str(path))] |= lines
         if case.tool == "grep" or doc.shape == "search": self.searched |= words(what)
         # the end of a long log holds what failed
         if case.is_error or doc.shape in ("test", "build"): self.errors = words(text[-20_000:])
@@ -258,17 +265,6 @@ class Session:
         label = " ".join(f"{case.tool or 'result'} {what}".split())
         sent = (label[:56] + "…" * (len(label) > 56), doc.numbers, hashes)
         self._runs.update((hash(run), (sent, line)) for line, run in enumerate(_windows(hashes)) if -1 not in run)
-
-    def _learn_edit(self, args: Mapping[str, Any]) -> None:
-        """Take in which files an edit or a patch changed, and the lines that it took out or put in."""
-        text = "\n".join(views.strings(args))
-        self.edits, self.reads = self.edits + 1, 0
-        self.line_edits |= not {"start", "insert_line", "end"}.isdisjoint(args)
-        self.recent = words(text)
-        # a line of under 16 characters (`return None`) stands in many blocks
-        lines = {line for line in (line.strip(PADDING) for line in text.split("\n")) if len(line) >= 16}
-        for path in filter(None, (args.get("path"), *(args.get("paths") or re.findall(PATCHED, text)))):
-            self.touched[os.path.basename(str(path))] |= lines
 
     def known(self, doc: views.Doc) -> Iterable[views.Known]:
         """The runs of RUN or more lines that stand in one earlier result as it was sent, in order, not overlapping.
