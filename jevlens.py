@@ -134,8 +134,9 @@ class Settings:
                 if raw != "": values[item.name] = item.metadata["value"](raw)
             except (JevlensError, OSError, ValueError, TypeError, AttributeError, OverflowError, RecursionError):
                 print(f"jevlens: {item.metadata['env']}: ignored, not a value of this setting", file=sys.stderr)
-        usual = {"win32": "AppData/Local", "darwin": "Library/Application Support"}.get(sys.platform, ".local/share")
-        folder = os.path.join(environ.get("XDG_DATA_HOME") or os.path.expanduser("~/" + usual), "jevlens")
+        folders = {"win32": ("LOCALAPPDATA", "~/AppData/Local"), "darwin": ("", "~/Library/Application Support")}
+        name, usual = folders.get(sys.platform, ("XDG_DATA_HOME", "~/.local/share"))
+        folder = os.path.join(environ.get(name) or os.path.expanduser(usual), "jevlens")
         values.setdefault("key_file", os.path.join(values.setdefault("data_dir", folder), "key"))
         return cls(**values)
 
@@ -1298,7 +1299,7 @@ class Lens:
     def _record(self, id: str) -> Any:
         if valid_id(id) and (found := self.store.get(id)) is not None: return found
         told = ", ".join(self.store.ids()[-20:]) or "nothing"
-        raise JevlensError(f"recall: nothing is stored for {id!r:.80}: run the command again; the latest is {told}")
+        raise JevlensError(f"recall: nothing is stored for {id!r:.80}: run the command again; stored: {told}")
 
     def forget(self) -> None:
         """The conversation was compacted: the model no longer has what was sent before."""
@@ -1562,11 +1563,14 @@ COPILOT = {"tool_name": "toolName", "tool_input": "toolArgs", "tool_response": "
 CLAUDE_MATCHER = "^(Bash|Read|Grep|Glob|WebFetch|Agent|mcp__(?!(plugin_lens_)?lens__).*)$"
 MCP_VERSIONS = ("2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")  # the first has no handshake
 MCP_CACHED: Json = {"ttlMs": 3_600_000, "cacheScope": "public"}  # tools change only with the program
-RECALL_BY = ("id", "lines", "pattern", "block", "cursor")  # the arguments of Lens.recall
+RECALL_BY = {"id": "the id in the footer of the view", "lines": "40-90, 40, 40-, -90, or several with commas",
+             "pattern": "a text, or /regex/ (any case; 2 lines around)",
+             "block": "a function, class, section … by name", "cursor": "the next page, as a page names it"}
 # In a fixed order; recall's answer is text only, since hosts show a structured one as JSON.
 MCP_TOOLS: list[Json] = [
-    {"name": "recall", "description": f"What a shortened result left out, by the id in it. {Lens.recall.__doc__}",
-     "inputSchema": {"type": "object", "required": ["id"], "properties": dict.fromkeys(RECALL_BY, {"type": "string"})},
+    {"name": "recall", "description": "Get back lines that a shortened tool result left out (see its footer).",
+     "inputSchema": {"type": "object", "required": ["id"], "properties": {
+         name: {"type": "string", "description": text} for name, text in RECALL_BY.items()}},
      "annotations": {"readOnlyHint": True}, "_meta": {"anthropic/maxResultSizeChars": 2 * PAGE_CHARS}},  # a page
     {"name": "stats", "description": "How many tokens of tool results jevlens kept out, and how often.",
      "inputSchema": {"type": "object", "properties": {}}, "annotations": {"readOnlyHint": True}}]
@@ -1628,6 +1632,8 @@ def cmd_hook(*, print_config: str = "") -> Any:
 
     --print-config: print the settings to paste into claude, codex or copilot.
     """
+    if print_config not in ("", "claude", "codex", "copilot"):
+        raise JevlensError(f"hook: --print-config {print_config}: use claude, codex or copilot")
     if print_config: return json.dumps(host_config(print_config), indent=2)
     own = _own_lens()
     try:
@@ -1643,8 +1649,9 @@ def host_config(host: str) -> Any:
     server = {"command": words[0], "args": [*words[1:], "mcp"], "alwaysLoad": True}
     print("jevlens: for recall, an MCP server:", json.dumps({"mcpServers": {"lens": server}}), file=sys.stderr)
     hooks = [{**kind, "command": run, "timeout": 15}]
+    direct = [{**kind, "command": words[0], "args": [*words[1:], "hook"], "timeout": 15}]  # without a shell
     line = {"statusLine": {**kind, "command": status}, "bashOutputMaxChars": 128_000}
-    return {"claude": {"hooks": {"PostToolUse": [{"matcher": CLAUDE_MATCHER, "hooks": hooks}]}, **line},
+    return {"claude": {"hooks": {"PostToolUse": [{"matcher": CLAUDE_MATCHER, "hooks": direct}]}, **line},
             "codex": {"hooks": {"PostToolUse": [{"matcher": "*", "hooks": hooks}]}},
             "copilot": {"version": 1, "hooks": {"postToolUse": [{**kind, "bash": run, "timeoutSec": 15}]}}}[host]
 
@@ -1709,7 +1716,8 @@ def cmd_statusline() -> str:
 
 HALF_PAIR = "[\ud800-\udc7f\udd00-\udfff]"  # a surrogate that no byte became, but a program wrote
 JSON_STRING = r'"(?:[^"\\]|\\.)*"'  # of a state, whose every string is masked: "a \\" b", and not all of "a" "b"
-SUM = "jevlens saved {share:.0%}: {saved:,} tokens, {shortened} of {considered} results, {recalls} recalls, ${cost:.4f}"
+SUM = ("jevlens kept out {share:.0%} ({saved:,} tokens): {shortened} of {considered} results shortened, "
+       "{recalls} recalls, ${cost:.4f}")
 PAGE = '<!doctype html><meta name="color-scheme" content="light dark"><title>{0}</title><pre>{0}\n{1}</pre>'
 
 
@@ -1792,17 +1800,20 @@ def cmd_recall(id: str, *, lines: str = "", pattern: str = "", block: str = "", 
 
 
 def _listing(rows: Sequence[Json], keys: str) -> Json:
-    """Rows as data, and as text: these keys of them in columns; what a terminal would obey is shown as `\\x1b`."""
+    """Rows as data, and as text: these keys of them in columns; what a terminal would obey is shown as `?`."""
     names = keys.split()
     lines = ["  ".join(f"{row.get(name, '')!s:12}" for name in names) for row in (dict(zip(names, names)), *rows)]
-    return {"data": rows, "text": "\n".join(repr(line.rstrip())[1:-1] for line in lines)}
+    text = "\n".join("".join(sign if sign.isprintable() else "?" for sign in line).rstrip() for line in lines)
+    return {"data": rows, "text": text}
 
 
 def cmd_list() -> Json:
     """List what is stored, the oldest first."""
-    store = _own_lens().store
-    rows = [{**{key: record.get(key) for key in ("id", "at", "tool", "view", "session")}, "stored": time.ctime(
-        record.get("at")), "tokens": tokens(unpack(record))} for record in map(store.get, store.ids()) if record]
+    store, rows = _own_lens().store, list[Json]()
+    for record in filter(None, map(store.get, store.ids())):
+        own, at = {key: record.get(key) for key in ("id", "at", "tool", "view", "session")}, record.get("at")
+        stored = time.ctime(at) if isinstance(at, float) and 0 <= at < 1e11 else ""  # until the year 5138
+        rows.append({**own, "tokens": tokens(unpack(record)), "stored": stored})
     return _listing(rows, "id tokens view tool stored")
 
 
@@ -1872,6 +1883,7 @@ def cmd_evidence(session: str, *, query: str = "", bytes: int = 8192) -> str:
 
     --query: the prompt that the quotations are for. --bytes: of the view, at most (default: 8192).
     """
+    if not query: raise JevlensError("evidence: --query: say what the quotations are for")
     history = _history()
     found = [history.extract(each.entries, query, max_view_bytes=bytes).text for each in history.read_session(session)]
     if not any(found): raise JevlensError(f"evidence: no user or assistant text, or none within {bytes} bytes")

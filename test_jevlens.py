@@ -3003,7 +3003,7 @@ def test_an_unknown_id_in_a_full_store_names_the_latest_twenty() -> None:
     lens = jevlens.Lens("local")
     for n in range(100):
         lens.store.put(f"r{n:011x}", {"text": str(n)})
-    with pytest.raises(jevlens.JevlensError, match="the latest is ") as caught:
+    with pytest.raises(jevlens.JevlensError, match="stored: ") as caught:
         lens.original("rfffffffffff")
     assert f"r{99:011x}" in str(caught.value) and f"r{79:011x}" not in str(caught.value)
 
@@ -4941,7 +4941,7 @@ def test_statusline_sums_up_the_session(tmp_path: pathlib.Path) -> None:
     share = round(100 * (1 - seen.tokens_after / seen.tokens_before))
     line = script("statusline", b'{"session_id": "s-1", "model": {}}', tmp_path).stdout.decode()
     saved = seen.tokens_before - seen.tokens_after
-    assert line.startswith(f"jevlens saved {share}%: {saved:,} tokens, 1 of 1 results, 1 recalls")
+    assert line.startswith(f"jevlens kept out {share}% ({saved:,} tokens): 1 of 1 results shortened, 1 recalls")
     for junk in (b"", b"\xff["):
         assert script("statusline", junk, tmp_path).stdout.decode().count("\n") == 1
     assert " of 2 results" in script("statusline", b"{}", tmp_path).stdout.decode()
@@ -5225,7 +5225,7 @@ COMMAND_LINES: dict[str, tuple[bytes | None, list[str], int, str | bytes]] = {
         b"view          before        after         shape         reason        id\n"),
     "no decisions, for a program": (None, ["decisions", "--json"], 0, b"[]\n"),
     "no numbers": (None, ["stats"], 0,
-        b"jevlens saved 0%: 0 tokens, 0 of 0 results, 0 recalls, $0.0000\n"),
+        b"jevlens kept out 0% (0 tokens): 0 of 0 results shortened, 0 recalls, $0.0000\n"),
     "nothing to compare": (None, ["diff"], 1, "jevlens: diff: no shortened output: not in the log of this store\n"),
     "an unknown id to compare": (None, ["diff", "r00000000000"], 1, "jevlens: diff: r00000000000: not in the log"),
     "no command": (None, [], 2, "usage: jevlens"),
@@ -5413,7 +5413,7 @@ def test_what_others_wrote_into_the_store_costs_no_traceback_and_no_time(shell: 
     event = {"event": "see", "id": id, "view": "signals", "before": 10, "after": 4, "kept_lines": "1-100000000000"}
     with open("../data/log.jsonl", "a") as log:
         log.write(lines_of(event, {**event, "before": None, "after": None}, {"event": "ask", "cost": None}) + "\n")
-    assert shell("stats").out == b"jevlens saved 60%: 6 tokens, 2 of 2 results, 1 recalls, $0.0000\n"
+    assert shell("stats").out == b"jevlens kept out 60% (6 tokens): 2 of 2 results shortened, 1 recalls, $0.0000\n"
     told = shell("diff", id)
     assert (told.status, told.out) == (1, b"") and told.err.startswith("jevlens: diff: ")
     with open("../data/log.jsonl", "a") as log:
