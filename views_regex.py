@@ -48,7 +48,7 @@ class Block(NamedTuple):
     """A named range of lines [start, end), 0-based, that can be put back whole: a function body, a diff hunk, a key.
 
     `depth` is 0 for a top-level block; a block's members lie inside it with depth 1 and so on. `kind` is a word of its
-    own kind: `function`, `class`, `constant`, `header`, `section`, `hunk`, `group`, `key`.
+    own kind: `function`, `class`, `constant`, `header`, `key`; `section` for all else.
     """
 
     name: str
@@ -796,8 +796,7 @@ def named_files(tool: str, args: Mapping[str, Any]) -> list[str]:
 
     A word counts when its last part has an extension. A search's pattern and the values of options do not count.
     """
-    value = args.get("paths") or args.get("path") or ""
-    words = [str(word) for word in value] if isinstance(value, (list, tuple)) else [str(value)]
+    words = list(strings(args.get("paths") or args.get("path")))
     for stages in _statements(str(args.get("command") or "") if tool == "bash" else ""):
         program, rest = _program(stages[0])
         plain = [word for before, word in zip(["", *rest], rest) if word[:1] != "-" and before not in _VALUED]
@@ -1037,7 +1036,7 @@ _UNDERLINES = "=-~^\"'*+#`"  # the signs below headings of Setext and reST, in t
 _Start = tuple[int, int, str]  # (line, level, name)
 
 
-def _sections(starts: Iterable[_Start], total: int, kinds: Sequence[str]) -> list[Block]:
+def _sections(starts: Iterable[_Start], total: int) -> list[Block]:
     """Blocks that begin at these lines and end where the next one of their level or a smaller one begins."""
     out: list[Block] = []
     opened: list[tuple[int, int]] = []  # (place in out, level)
@@ -1045,9 +1044,8 @@ def _sections(starts: Iterable[_Start], total: int, kinds: Sequence[str]) -> lis
         while opened and opened[-1][1] >= level:
             place, _ = opened.pop()
             out[place] = out[place]._replace(end=line)
-        depth = len(opened)
-        opened.append((len(out), level))
-        out.append(Block(name.strip()[:_NAME], line, total, depth, kinds[min(depth, len(kinds) - 1)]))
+        out.append(Block(name.strip()[:_NAME], line, total, len(opened)))
+        opened.append((len(out) - 1, level))
     return out[:-1]
 
 
@@ -1124,8 +1122,7 @@ def _section_blocks(doc: Doc) -> list[Block]:
         starts = list(starts_of(doc.bare))
         if len(starts) > 1 or starts and starts[0][0]:
             head = _meaning(doc.bare[:starts[0][0]])  # what stands before the first one
-            kinds = ("file", "hunk") if doc.shape == "diff" else ("section",)
-            return _sections([(0, 99, head)] * bool(head) + starts, len(doc.bare), kinds)
+            return _sections([(0, 99, head)] * bool(head) + starts, len(doc.bare))
     return []
 
 
@@ -1148,8 +1145,7 @@ _HITS_MOST = 20_000  # lines; a term in more of them tells no line from another,
 
 def names(text: str) -> set[str]:
     """The identifiers of a text: 5 word characters or more that show by case, `_` or a digit that they are names."""
-    sign = pattern("name-sign").search
-    return {word for word in set(pattern("name").findall(text)) if sign(word)}
+    return set(filter(pattern("name-sign").search, set(pattern("name").findall(text))))
 
 
 def terms(task: str = "", latest: str = "", said: str = "", args: Any = None) -> dict[str, float]:
@@ -1313,10 +1309,10 @@ def _signal_lines(doc: Doc) -> set[int]:
 def _firsts(doc: Doc, count: int) -> set[int]:
     """The first `count` lines of each block (of a list: of each name) that say something: neither blank nor a bar."""
     found: set[int] = set()
-    found_in = blocks(doc) if count else []
-    for block in {block.name: block for block in found_in[::-1]}.values() if doc.shape in _LISTS else found_in:
+    heads = {block.name if doc.shape in _LISTS else block: block for block in (blocks(doc)[::-1] if count else ())}
+    for block in heads.values():
         lines = range(block.start, min(block.start + _NEAR, block.end))
-        found.update(islice((line for line in lines if len(set(doc.bare[line].strip())) > 1), count))
+        found.update([line for line in lines if len(set(doc.bare[line].strip())) > 1][:count])
     return found
 
 
@@ -1577,17 +1573,13 @@ def _base_diff(doc: Doc, terms: _Terms) -> set[int]:
 
 def _base_json(doc: Doc, terms: _Terms) -> set[int]:
     """The first record, each value of few-valued keys once, whole records of term hits."""
-    pair = pattern("json-pair").match
-    values: defaultdict[str, dict[str, int]] = defaultdict(dict)  # key: value: its first line
-    counts: "Counter[str]" = Counter()
-    for line, text in enumerate(_plain(doc)):
-        found = pair(text)
-        if found:
-            values[found[1]].setdefault(found[2], line)
-            counts[found[1]] += 1
-    kinds = [rows for key, rows in values.items() if len(rows) <= _FEW_VALUES and counts[key] >= 4 * len(rows)]
+    found = enumerate(map(pattern("json-pair").match, _plain(doc)))
+    rows = [(line, pair[1], pair[2]) for line, pair in found if pair]
+    firsts = {(key, value): line for line, key, value in reversed(rows)}
+    counts, values = Counter(key for _, key, _ in rows), Counter(key for key, _ in firsts)
+    kinds = {key for key, different in values.items() if different <= _FEW_VALUES and counts[key] >= 4 * different}
     first = range(min(UNIT_LINES, doc.units()[:2][-1].end))
-    return {*first, *(line for rows in kinds for line in rows.values())} | _by_shares(doc, terms)
+    return {*first, *(line for (key, _), line in firsts.items() if key in kinds)} | _by_shares(doc, terms)
 
 
 def _base_git_log(doc: Doc, terms: _Terms) -> set[int]:
@@ -1678,9 +1670,9 @@ def _priced(doc: Doc, wanted: Mapping[int, Sequence[str]], chance: Mapping[str, 
     for line, new in wanted.items():
         text = doc.lines[line]
         size = len(text) + _MARKER_COST if len(text) <= LONG_LINE else _LONG_COST
-        gain = _PRICE / size * (_EARLY_LIFT if line < len(doc.lines) / 5 else 1.0)
-        gain *= _TERM_LIFT if line in telling else 1.0
-        chances = sum([chance[name] for name in new])
+        gain, chances = _PRICE / size, sum([chance[name] for name in new])
+        if line < len(doc.lines) / 5: gain *= _EARLY_LIFT
+        if line in telling: gain *= _TERM_LIFT
         if gain * chances * _STRUCTURE_LIFT > 1:
             gain *= _STRUCTURE_LIFT if structure(text, 0, LONG_LINE) else 1.0
             yield -round(gain * chances, 9), line, gain, size
@@ -1770,12 +1762,8 @@ def _thinned(doc: Doc, line: int) -> str:
 
 def _in_pieces(text: str, pieces: Sequence[tuple[int, int]]) -> str:
     """One long line with the ranges of `pieces` and, between them, how many characters are missing."""
-    parts: list[str] = []
-    at = 0
-    for start, end in (*pieces, (len(text), len(text))):
-        parts += [f"{MARK}{start - at} chars{MARK}"] * (start > at) + [text[start:end]]
-        at = end
-    return "".join(parts)
+    spans = zip([0, *(end for _, end in pieces)], (*pieces, (len(text), len(text))))  # (end of the piece before, piece)
+    return "".join([f"{MARK}{start - at} chars{MARK}" * (start > at) + text[start:end] for at, (start, end) in spans])
 
 
 def markers(doc: Doc, view: View, start: int, end: int) -> list[str]:
@@ -1798,18 +1786,16 @@ def render(doc: Doc, view: View, *, gutter: bool = False, thin: bool = True) -> 
     """
     total = len(doc.lines)
     tidied = doc.kind in TIDIED and doc.shape not in FILE_TEXT and (len(view.keep) < total or bool(view.pieces))
-    thinning = thin and bool(doc.numbers.prefix)
     width = len(str(doc.numbers.numbers[-1] or total)) if gutter and not doc.numbers.prefix else 0
     out: list[str] = []
     kept: list[int] = []
-    at = 0
-    for line in view.keep:
-        gap = markers(doc, view, at, line) if line > at else []
-        at = line + 1
+    edges = (-1, *view.keep)
+    for before, line in zip(edges, view.keep):
+        gap = markers(doc, view, before + 1, line) if line > before + 1 else []
         text = doc.lines[line]
         shown = _in_pieces(text, view.pieces[line]) if line in view.pieces else tidy(text) if tidied else text
         if shown == text:
             kept.append(line)
-            shown = _thinned(doc, line) if thinning and line and not gap else text
+            shown = _thinned(doc, line) if thin and doc.numbers.prefix and line and not gap else text
         out += [*gap, f"{doc.numbers.numbers[line]:>{width}}│ {shown}" if width else shown]
-    return Rendered("\n".join(out + markers(doc, view, at, total)), tuple(kept))
+    return Rendered("\n".join(out + markers(doc, view, edges[-1] + 1, total)), tuple(kept))
