@@ -699,13 +699,11 @@ def shown_by(command: str) -> list[Shown] | None:
     folder = ""
     for statement in _statements(text):
         stages = [[_strict(word) for word in stage if word != "2>/dev/null"] for stage in statement]
-        moved = _stage(["cat", *stages[0][1:]])[1] if stages[0][:1] == ["cd"] and len(stages) == 1 else []
-        items = _pipeline(stages)
-        if len(moved) == 1:
-            folder = _under(folder, moved[0])
-        elif not items:
-            return None
-        shown += [item._replace(path=_under(folder, item.path)) for item in items]
+        moves = len(stages) == 1 and stages[0][:1] == ["cd"]
+        items = _pipeline([["cat", *stages[0][1:]]] if moves else stages)
+        if not items or moves and len(items) > 1: return None
+        items = [item._replace(path=_under(folder, item.path)) for item in items]
+        folder, shown = (items[0].path, shown) if moves else (folder, shown + items)
     return shown if 0 < len(shown) <= _PATH_CAP else None
 
 
@@ -932,7 +930,8 @@ def _declarations(doc: Doc) -> list[_Found]:
     levels = _levels(clean, language)
     annotations = ("@",) if language in _FAMILY else ("@", "[", "#[", "template")
     found: list[_Found] = []
-    opened: list[_Found] = []
+    opened: list[_Found] = []  # those whose end is not found yet, the outermost first
+    ends: dict[int, int] = {}
     lead, base = -1, 0  # the first line of the comments and annotations before a declaration, and their level
     for at, text in enumerate(clean):
         bare = text.strip()
@@ -944,18 +943,14 @@ def _declarations(doc: Doc) -> list[_Found]:
             declared = _declared_at(lines, clean, levels, at, language, inside) if bare[0] not in "}])>|&" else None
             lead, base = (start, levels[at]) if not declared and bare.startswith(annotations) else (-1, 0)
             if declared:
-                while opened and not text[0].isspace() and _misled(lines, opened[-1]):
-                    found.append(_ended(opened.pop(), start))
+                while opened and not text[0].isspace() and _misled(lines, opened[-1]): ends[opened.pop().line] = start
                 owner = opened[-1].block.name + "." if opened else ""
                 block = Block((owner + declared[0])[:_NAME], start, at, len(opened), declared[1])
-                opened.append(_Found(block, at, declared[2], levels[at]))
+                found.append(_Found(block, at, declared[2], levels[at]))
+                opened.append(found[-1])
         while opened and levels[at + 1] <= opened[-1].level and at + 1 >= opened[-1].body:
-            found.append(_ended(opened.pop(), at + 1))
-    return sorted(found, key=lambda item: item.line)
-
-
-def _ended(item: _Found, end: int) -> _Found:
-    return item._replace(block=item.block._replace(end=end))
+            ends[opened.pop().line] = at + 1
+    return [item._replace(block=item.block._replace(end=ends[item.line])) for item in found]
 
 
 def _misled(lines: Sequence[str], item: _Found) -> bool:
