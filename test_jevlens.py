@@ -3363,6 +3363,8 @@ REFUSED_REQUESTS: Dict[str, Tuple[Callable[[], object], str]] = {
     "an unknown type": (lambda: build_request("", {"a": {"type": "box", "instructions": "a?"}}), "questions.a.type"),
     "a type that is a list": (lambda: build_request("", {"a": {"type": [], "instructions": "a?"}}), "questions.a.type"),
     "a question that is a text": (lambda: build_request("", {"a": "a?"}), "questions.a.type"),
+    "other sides, by hand": (lambda: build_request("", {"a": {**noul("a?"), "criteria": {"yes": "a", "no": "b"}}}),
+                             "questions.a.criteria"),
     "one side, by hand": (lambda: build_request("", {"a": {**noul("a?"), "criteria": {"true": "yes"}}}),
                           "questions.a.criteria"),
 }
@@ -3585,13 +3587,18 @@ def test_a_second_try_may_succeed(hasty: None) -> None:
             SystemOne("k", server.url, retries=0).ask("s", ASKED)
 
 
-def test_a_wait_doubles_and_is_at_least_what_the_server_asks_for(hasty: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    for reply, least in ((http(429, b"", Retry_After_Ms="150"), 0.15), (http(429, b"", Retry_After="soon"), 0.005)):
+def test_a_wait_is_at_least_what_the_server_asks_for(hasty: None) -> None:
+    for reply, least in ((http(429, b"", Retry_After_Ms="150"), 0.15), (http(429, b"", Retry_After="soon"), 0.00375)):
         with Server(reply, GOOD) as server:
             began = time.monotonic()
             assert SystemOne("k", server.url).ask("s", ASKED) and time.monotonic() - began >= least
-    monkeypatch.undo()
-    assert jevlens.BACKOFF == tuple(min(0.5 * 2 ** tries, 5) for tries in range(5))
+
+
+def test_waits_double_to_a_cap_and_are_the_same_for_one_request() -> None:
+    for tries, most in enumerate((0.5, 1.0, 2.0, 4.0, 5.0, 5.0)):
+        found = {jevlens.backoff(bytes([n]), tries) for n in range(99)}
+        assert 0.75 * most <= min(found) and max(found) <= most and len(found) > 50
+        assert jevlens.backoff(b"a", tries) == jevlens.backoff(b"a", tries)
 
 
 def test_what_cannot_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -3603,7 +3610,7 @@ def test_what_cannot_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
     assert caught.value.cause == "refused"
     with pytest.raises(TransportError) as caught:  # reserved by RFC 6761: never resolves
         SystemOne("k", "https://jev.invalid", timeout=5).ask("s", ASKED)
-    assert caught.value.cause in ("DNS", "deadline")
+    assert caught.value.cause in ("name not resolved", "deadline")
     with Server(b"not a handshake") as server, pytest.raises(TransportError) as caught:
         SystemOne("k", server.url.replace("http:", "https:"), timeout=0.4).ask("s", ASKED)
     assert caught.value.cause in ("TLS", "dropped", "deadline")
@@ -3691,9 +3698,9 @@ def test_errors_are_made_of_known_words_only() -> None:
         SystemOne("k-secret-3", server.url).ask("s", ASKED)
     assert (caught.value.error_type, caught.value.request_id) == ("authentication_error", "req_7")
     assert "k-secret" not in str(caught.value) + repr(vars(caught.value))
-    with Server(http(500, b"", x_generation_id="a\x1b" + "c" * 99)) as server, pytest.raises(RefusedError) as caught:
+    with Server(http(500, b"", x_generation_id="a b")) as server, pytest.raises(RefusedError) as caught:
         SystemOne("k-secret-3", server.url, retries=0).ask("s", ASKED)
-    assert caught.value.request_id == r"a\x1b" + "c" * 75
+    assert caught.value.request_id == ""
     assert "k-secret-2" not in repr(SystemOne("k-secret-2", "https://a.example"))
 
 
@@ -3778,13 +3785,13 @@ def test_typesafe_reads_its_own_environment() -> None:
     assert SystemOne("k", "https://b.example", "jev-1.13.0", environ=environ).url == "https://b.example/v1/systemone"
     with pytest.raises(JevlensError, match="base URL"):
         SystemOne(model="cloudflare-workers-ai", environ={})
-    with pytest.raises(JevlensError, match="key: none: set TYPESAFE_API_KEY"):
+    with pytest.raises(JevlensError, match="key: none for typesafe: set TYPESAFE_API_KEY"):
         SystemOne(environ={"JEV_LENS_DATA_DIR": "nowhere"}).ask("s", ASKED)
 
 
 @pytest.mark.parametrize("key", ["", " ", "two words", "líne", "k\r\nX-Evil: 1", "tab\t"])
 def test_what_cannot_be_a_key_is_not_sent(key: str) -> None:
-    with pytest.raises(JevlensError, match="key: want ASCII") as caught:
+    with pytest.raises(JevlensError, match="key: from the argument") as caught:
         SystemOne(key)
     assert not key.strip() or key not in str(caught.value)
 
@@ -4203,7 +4210,7 @@ def test_the_key_command_tells_stores_checks_and_forgets(
         for told in ("sends to 127.0.0.1", "costs money", "no guarantee"):
             assert told in err
         status, out, err = key("two words\n")
-        assert status == 1 and "want ASCII" in err and "two words" not in err
+        assert status == 1 and "printable ASCII" in err and "two words" not in err
         status, out, err = key("k-secret-9\n")
         file = tmp_path / "data" / "key"
         assert status == 0 and f"from {file}" in out and "k-secret-9" not in out + err
