@@ -478,25 +478,30 @@ PROMPTS: Json = {
         "head_tail": "The beginning and the end. Tells what the output is and how it ended.",
         "sections": "The first line of every section; needed ones are put back later. For when only parts matter.",
         "base": "The lines that an output of the shape in `result.shape` is read for: results, errors, rare lines."}}
-# What is masked in a state before it is sent; the first group of a rule, empty in some, is what stays of a match.
+# What is masked in a state before it is sent, by the beginnings that issuers give their tokens; a group `keep` stays.
 SECRETS: dict[str, str] = {
-    "private key": r"()-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----(?:(?!-----END)[\s\S]){0,20000}(?:-----END[A-Z -]*)?",
+    "private key": r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----(?:(?!-----END)[\s\S]){0,20000}(?:-----END[A-Z -]{0,40})?",
     # a line of PEM whose beginning is elsewhere, also its last
-    "key line": r"(?m)()(?<![^\s│\"'])(?:[A-Za-z\d+/]{64}$|[A-Za-z\d+/=]{4,64}(?=\s{1,2}-----END [A-Z ]{0,30}PRIVATE))",
-    # by the beginnings that issuers give them, and JSON Web Tokens
-    "API key": r"()\b(?:(?:A[KS]IA|AIza|ya29\.|gh[pousr]_|github_pat_|glpat-|xox[abprs]-|npm_|pypi-|hf_|SG\.|eyJ[\w-]{8"
-               r",999}\.)[\w.-]{16,5000}|(?:sk|pk|rk|ts)[-_](?:[a-z]{2,10}[-_])?(?=[\w-]{0,40}\d)[\w-]{16,200})",
-    "token": r"(?i)(\b(?:authorization|cookie)\\?[\"']?[ \t]{0,3}[:=][ \t]{0,3}\\?[\"']?(?:\w{1,20} )?|(?:\b(?:bearer|"
-             r"basic) {1,4}|token\\?[\"']?[ \t]{0,3}[:=][ \t]{0,3}\\?[\"']?)(?=[^\s(\[]{0,40}\d))[^\s\"'\\]{8,4000}",
-    # NAME=value always; NAME = value and NAME: value unless it is a call; --NAME value; of an URL
-    "password": r"(?i)((--)?(?:passw(?:or)?d|pwd|passphrase|secret|(?<=--)token|(?:api|account|refresh|private|session|"
-                r"auth|access|client|secret)[_-]?(?:key|token))\\?[\"']?(?(2) |(?:=|[ \t]{0,3}(?::=?|={1,3}>?|>)[ \t]{0"
-                r",3}(?![\w.]+[(\[])))|://[^\s:/@]*:(?=[^\s:/@]+@))(?:\\?([\"']).{1,300}?\3|[^\s\"'\\&;<>]{3,300})"}
+    "key body": r"(?m)(?<![^\s│\"'])(?:[A-Za-z0-9+/]{64}$|[A-Za-z0-9+/=]{4,64}(?=\s{1,2}-----END [A-Z ]{0,30}PRIVATE))",
+    "cloud key": r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b|\bAIza[\w-]{35}|\bya29\.[\w-]{20,200}",
+    "API key": r"\b(?:sk|pk|rk|ts)[-_](?:[a-z]{2,10}[-_])?(?=[\w-]{0,40}\d)[\w-]{16,200}"
+               r"|\b(?:gh[pousr]_|github_pat_|glpat-|xox[abprs]-|npm_|pypi-|hf_|SG\.)[\w.-]{16,250}",
+    "token": r"\beyJ[\w-]{8,4000}\.eyJ[\w-]{8,4000}\.[\w-]{0,1000}"  # JSON Web Token
+             r"|(?i:(?P<keep>token\\?[\"']?[ \t]{0,3}[:=][ \t]{0,3}\\?[\"']?))(?=[\w.~+/-]{0,40}\d)[\w.~+/-]{16,4000}",
+    "header": r"(?i)(?P<keep>\bauthorization\\?[\"']?[ \t]{0,3}[:=][ \t]{0,3}\\?[\"']?(?:[a-z]{1,20} )?|\bcookie: ?"
+              r"|\b(?:bearer|basic) {1,4}(?=\S{0,40}\d))[^\s\"'\\]{8,4000}",
+    "URL password": r"(?P<keep>://[^\s:/@]{0,100}:)[^\s:/@]{1,200}(?=@)",
+    # NAME=value always; NAME = value and NAME: value unless it is a call; --NAME value
+    "password": r"(?i)(?P<keep>--(?:passw(?:or)?d|token|secret|api-?key) |(?:passw(?:or)?d|pwd|passphrase|secret|"
+                r"(?:api|access|account|auth|client|private|refresh|secret|session)[_-]?(?:key|token))\\?[\"']?"
+                r"(?:=|[ \t]{0,3}(?::=?|={1,3}>?|>)[ \t]{0,3}(?![\w.]{1,60}[(\[])))"
+                r"(?:\\?\"[^\"\n]{1,300}\"|'[^'\n]{1,300}'|[^\s\"'\\&;<>]{3,300})"}
 
 
 def masked(text: str) -> str:
     """The text with all that SECRETS knows replaced by `[masked NAME]`. No guarantee: other forms stay."""
-    for name, rule in SECRETS.items(): text = re.sub(rule, rf"\1[masked {name}]", text)
+    for name, rule in SECRETS.items():
+        text = re.sub(rule, lambda found: f"{found.groupdict().get('keep') or ''}[masked {name}]", text)
     return text
 
 
@@ -592,7 +597,8 @@ class JevJudge:
                 self._ratio = min(4.0, max(1.0, len(request) / (kept[1].input_tokens or len(request) / 2)))
             except JevlensError as error:
                 kept[:] = now + 60, error, str(error)
-            if self.log: self.log({"event": "ask", "seconds": self.clock() - now, **vars(kept[1]), "fault": kept[2]})
+            spent = round((self.clock() - now) * 1000)
+            if self.log: self.log({"event": "ask", "ms": spent, **vars(kept[1]), "fault": kept[2]})
         if kept[2]: raise kept[1]
         return kept[1]
 
@@ -1340,7 +1346,9 @@ class Lens:
     def _tell(self, call: Any) -> None:
         """Write into the journal, for later processes of this session, what was sent (None: it was compacted)."""
         with contextlib.suppress(Exception):  # without it they only send once more what is known
-            if self.session_id: self.store.log({"call": self.call_id, "see": call}, self._journal)
+            # so long a text is not learned from anyway
+            if self.session_id and len(call[0] if call else "") < SESSION_TAIL // 4:
+                self.store.log({"call": self.call_id, "see": call}, self._journal)
 
     def messages(self, messages: Iterable[Any], shape: str = "openai") -> list[Any]:
         """The list with its large tool results shortened: a new list, nothing else in it changed.
