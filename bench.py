@@ -29,6 +29,7 @@ import operator
 import os
 import platform
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -742,13 +743,24 @@ def session_paths(path: str) -> Iterator[str]:
         yield from events or [os.path.join(folder, name) for name in found]
 
 
+def typed(command: str) -> tuple[str, dict[str, Any]]:
+    """Tool and arguments of a line that SWE-agent typed: of its editors the words in their places and the options (what
+    follows its `edit 10:20` is a text without quotes, and no command line); all else is bash's."""
+    editor, words = command.startswith(("str_replace_editor ", "edit '", 'edit "')), list[str]()
+    with contextlib.suppress(ValueError): words = shlex.split(command) if editor else []
+    if not words: return "bash", {"command": command}
+    places = ("old", "new") if words[0] == "edit" else ("command", "path")
+    return words[0], {**dict(zip(places, words[1:])), **{k[2:]: v for k, v in zip(words[3::2], words[4::2])}}
+
+
 def row_of(session: history.Session) -> dict[str, Any]:
     """A recorded session as a row; tools and arguments get the canonical names."""
     turns = []
     for entry in session.entries:
         turns.append({**entry, "text": entry["content"], "output": entry["content"], "calls": []})
         for call in entry.get("calls", ()):
-            tool, args = jevlens.canonical(call["tool"], call["args"])
+            shell = session.format == "swe-agent"
+            tool, args = jevlens.canonical(*typed(call["args"]["command"]) if shell else (call["tool"], call["args"]))
             args["edits"] = [jevlens.canonical("edit", each)[1] for each in args.get("edits") or ()]
             known = tool if tool in ("read", "bash", "grep", "find", "ls", "edit", "write") else "other"
             turns[-1]["calls"].append({"id": call["id"], "tool": known, "name": call["tool"], "args": args})

@@ -9,6 +9,7 @@ a callable, settings as keyword arguments. Licence: MIT.
 """
 from __future__ import annotations
 
+import binascii
 import bisect
 import collections
 import contextlib
@@ -19,7 +20,6 @@ import json
 import math
 import pathlib
 import re
-import shlex
 import threading
 import time
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
@@ -67,11 +67,9 @@ class Session:
 
     def user(self, text: Any, compacted: Any = None) -> None:
         """What the user said, or the summary at a compaction; a host's text in the user's place is skipped."""
-        if flat(text).startswith(HOST_TEXT):
-            self.skipped += 1
-        else:
-            said = self._add("user", text, compacted=bool(compacted))["content"]
-            self.task = self.task or said
+        host = flat(text).startswith(HOST_TEXT)
+        said = {} if host else self._add("user", text, compacted=bool(compacted))
+        self.task, self.skipped = self.task or said.get("content", ""), self.skipped + host
 
     def said(self, text: Any, message: Any = None) -> Entry:
         """What the assistant said; what follows under the same message id joins the entry, which is returned."""
@@ -88,18 +86,9 @@ class Session:
         last = self.entries[-1] if self.entries else {}
         calls = (last if message is None and "calls" in last else self.said("", message))["calls"]
         made = f"call{len(self.entries)}.{len(calls)}" if id is None else str(id)
-        value = parsed(args) if isinstance(args, str) else args
-        known = value if isinstance(value, dict) else {"command" if tool == "bash" else "input": args}
+        line, value = (args.strip(), parsed(args)) if isinstance(args, str) else (args, args)
+        known = value if isinstance(value, dict) else {"command": line} if tool == "bash" else {"input": args}
         calls.append(self.calls.setdefault(made, {"id": made, "tool": str(tool or "other"), "args": known}))
-
-    def shell(self, command: Any) -> None:
-        """A command of an agent without tools; of SWE-agent's editors the words in their places and the options (what
-        follows its `edit 10:20` is a text without quotes, and no command line)."""
-        text = flat(command).strip()
-        words = parsed(text, shlex.split) or [] if text.startswith(("str_replace_editor ", "edit '", 'edit "')) else []
-        places = ("old", "new") if words[:1] == ["edit"] else ("command", "path")
-        options = {name[2:]: value for name, value in zip(words[3::2], words[4::2])}
-        self.call(None, words[0] if words else "bash", {**dict(zip(places, words[1:])), **options} if words else text)
 
     def result(self, call_id: Any, output: Any, is_error: Any = None) -> None:
         """The result of a call; without an id, of the last message's next; of an unknown one, with the tool `other`."""
@@ -141,10 +130,9 @@ RULES: Sequence[Sequence[str]] = (("_.isMeta",), ("_.isSidechain",), ("is_copied
     ("tool_call_id|cause observation|error", "result tool_call_id|cause observation.content|content|error"
      " observation.is_error|observation.exit_code|extras.metadata.exit_code|extras.exit_code|error"),
     # ATIF; SWE-agent
-    ("source=user message", "user message"), ("source=agent message|tool_calls", "said message"),
-    ("content _.observation", "result source_call_id content"),
-    ("function_name", "call tool_call_id function_name arguments"),
-    ("action observation|thought|response", "said thought", "shell action", "result - observation"))  # fmt: skip
+    ("source=user message", "user message"), ("function_name", "call tool_call_id function_name arguments"),
+    ("source=agent message|tool_calls", "said message"), ("content _.observation", "result source_call_id content"),
+    ("action observation|thought|response", "said thought", "call - =bash action", "result - observation"))  # fmt: skip
 
 
 def at(record: Any, path: str) -> Any:
@@ -395,7 +383,8 @@ def _feedback(index: Index, scores: Sequence[float], wanted: Container[str]) -> 
 # Besides the keys above, an entry may have `content` as a list of parts, `name` (who speaks) and `at` (a date).
 # What a view is called, and the rubric of the salience questions: other wording, other annotations.
 KIND, RUBRIC = "untrusted-historical-evidence", "salience-v1"
-TEXT_PARTS = ("text", "input_text", "output_text")  # Anthropic and OpenAI Chat; OpenAI Responses in and out
+# Types of texts: Anthropic and OpenAI Chat, Responses in and out; of images: Anthropic, pi and MCP, Chat, Responses.
+TEXT_PARTS, IMAGES = ("text", "input_text", "output_text"), ("image", "image_url", "input_image")
 PASSAGE_HEAD = '{"kind":"' + KIND  # what our own message starts with: a view is never evidence for the next one
 
 
@@ -797,16 +786,16 @@ def expand(entries: Sequence[Entry], ids: Sequence[str]) -> dict[str, Any]:
 # edit of an entry wins, replacement None leaves the entry out. Every text that we put in a place starts with MARK,
 # the only thing that says "already ours"; all state is derived from entries, edits and records, so a restart or a
 # branch needs nothing else. Behaviour, numbers and the names in records are those of the public pi-context-guard-jev;
-# where we deviate, it is said. Images stay (their age is the host's business). Without a classifier only what a newer
-# output repeats or replaces is edited.
+# where we deviate, it is said. Without a classifier what a newer output repeats or replaces is edited, and images of
+# tool results, which go by their age.
 #
 # A pass goes this way: the run -> its outputs and the exchanges before it, as items -> requests -> answers -> what was
 # decided of each item -> what pays -> edits and a record.
 
+# An edit is {"type": "context_edit", "targetId": entry id, "replacement": text or None}.
 Ask = Callable[[Dict[str, Any], Dict[str, Any], float], Mapping[str, Any]]  # state, questions, seconds -> answers by id
-Edits = List[Dict[str, Any]]  # {"type": "context_edit", "targetId": entry id, "replacement": text or None}
-MARK, _PRUNED = "[context-guard]", "[jev-lens pruned:"  # what texts of ours begin with, and those of the ledger
-
+# what texts of ours begin with, and those of the ledger; the largest size that a setting may have
+MARK, _PRUNED, MOST_CHARS = "[context-guard]", "[jev-lens pruned:", 10_000_000
 # (cache write, cache read) relative to the price of plain input
 PRICES = {"openai": (1.0, 0.1), "openai-codex": (1.0, 0.1), "anthropic": (1.25, 0.1), "anthropic-1h": (2.0, 0.1)}
 GUARD_SETTINGS: dict[str, Any] = {  # default, then lowest and highest of a number, or the words allowed
@@ -818,17 +807,18 @@ GUARD_SETTINGS: dict[str, Any] = {  # default, then lowest and highest of a numb
     # Cited files are off because answers also name files to rule them out; failing logs are the largest and go stale
     "mid_run_chunk_keep_threshold": (0.6, 0, 1), "none_threshold": (0.5, 0, 1), "small_keep_threshold": (0.45, 0, 1),
     "exchange_omit_threshold": (0.2, 0, 1), "max_keep_ratio": (0.6, 0, 1), "keep_cited_files": (False,),
-    "distill_errors": (True,), "prune_exchanges": (True,), "mid_run": (True,), "mid_run_break_even": (True,),
+    "pin_anthropic_cache": (True,), "distill_errors": (True,), "prune_exchanges": (True,), "mid_run": (True,),
     # characters: reads of about 2,300 were never worth an edit; 0 as the smallest size: small outputs stay. A request
     # at its worst measured 83,214 bytes, 23,619 tokens of a window of 32,000
-    "exchange_break_even": (True,), "min_result_chars": (4000, 0, 10_000_000), "min_run_chars": (8000, 0, 10_000_000),
-    "small_result_min_chars": (400, 0, 10_000_000), "mid_run_batch_chars": (60_000, 0, 10_000_000),
-    "exchange_min_saving_chars": (8000, 0, 10_000_000), "max_segment_chars": (32_000, 2000, 200_000),
-    # chunks of a request; one budget in milliseconds for a whole pass, and the calls in flight; exchanges shown to the
-    # classifier (0: none), the newest that are spared, turns before an output may go
+    "mid_run_break_even": (True,), "exchange_break_even": (True,), "min_result_chars": (4000, 0, MOST_CHARS),
+    "min_run_chars": (8000, 0, MOST_CHARS), "small_result_min_chars": (400, 0, MOST_CHARS), "enabled": (True,),
+    "mid_run_batch_chars": (60_000, 0, MOST_CHARS), "mid_run_batch_chars_openai": (60_000, 0, MOST_CHARS),
+    # a request and its chunks; one budget in milliseconds for a whole pass, and the calls in flight; exchanges shown to
+    # the classifier (0: none), the newest that are spared, turns before an output may go, and an image (0: they stay)
+    "exchange_min_saving_chars": (8000, 0, MOST_CHARS), "max_segment_chars": (32_000, 2000, 200_000), "model": ("",),
     "max_chunks_per_segment": (40, 2, 60), "timeout_ms": (8000, 500, 600_000), "concurrency": (6, 1, 32),
     "history_exchanges": (3, 0, 10), "keep_recent_exchanges": (2, 0, 100), "mid_run_min_age_turns": (4, 1, 100),
-    "exclude_tools": (["edit", "write"],), "prices": ("anthropic", *PRICES), "model": ("",)}
+    "image_keep_turns": (3, 0, 1000), "exclude_tools": (["edit", "write"],), "prices": ("anthropic", *PRICES)}
 # shares: of what is judged, 60 to 90 % was removed; of an output that has to stand in one newer output to be its repeat
 REMOVAL_SHARE, NEAR_REPEAT = 0.7, 0.95
 
@@ -838,8 +828,8 @@ Call = NamedTuple("Call", [("turn", int), ("tool", str), ("args", Entry), ("path
 # ones; all calls of the conversation by id, the number of the agent's messages
 Run = NamedTuple("Run", [("start", int), ("question", str), ("answer", str), ("notes", str), ("calls", Dict[str, Call]),
                          ("turns", int)])
-# what one decision is about. kind: large, small, exchange, or "" for an output that stays; state: how a request shows
-# an exchange; rest: its entries besides the prompt
+# what one decision is about. kind: large, small, exchange, image, or "" for an output that stays; state: how a request
+# shows an exchange, the size that a note tells; rest: its entries besides the prompt
 Item = NamedTuple("Item", [("kind", str), ("at", int), ("id", str), ("call", Call), ("text", str), ("failed", bool),
                            ("size", int), ("state", Entry), ("rest", List[str])])
 # lines start to end (0-based, end not in it) of an output; of search output also the files
@@ -849,8 +839,10 @@ Work = NamedTuple("Work", [("mid", bool), ("run", Run), ("earlier", Entry), ("s"
 # what was decided; text None: it stays; more: what the record says besides
 Done = NamedTuple("Done", [("item", Item), ("text", Optional[str]), ("reason", str), ("more", Entry)])
 # sizes of all entries; messages of the agent so far, standing for those to come; a row of PRICES; whether edits are
-# free, because the cache is gone anyway or break-even is not asked for
-Costs = NamedTuple("Costs", [("sizes", List[int]), ("turns", int), ("prices", str), ("cold", bool)])
+# free, because the cache is gone anyway or break-even is not asked for; numbers of entries up to which the cache can be
+# read when a later one is edited
+Costs = NamedTuple("Costs", [("sizes", List[int]), ("turns", int), ("prices", Tuple[float, float]), ("cold", bool),
+                             ("marks", Sequence[int])])
 
 
 def settings_of(limits: Mapping[str, Any], values: Mapping[str, Any], clamp: bool = False) -> SimpleNamespace:
@@ -907,15 +899,44 @@ def _with_summaries(entries: Iterable[Entry]) -> list[Entry]:
     return [{**entry, "role": "summary"} if entry.get("compacted") else entry for entry in entries]
 
 
-def _others(entry: Entry) -> int:
-    """How many blocks of the content are no text."""
-    return sum(block.get("type") != "text" for block in parts_of(entry, "content")[1:])
+# How an image begins, up to the bytes with its width and height (of JPEG: its frame header, without the segments before
+# it); of their number these are the order, the shifts to both, the bits of each, what is added. PNG, GIF, JPEG, WebP.
+HEADERS: Any = ((rb"\x89PNG.{12}(.{8})", "big", 32, 0, 32, 0), (rb"GIF8..(.{4})", "little", 0, 16, 16, 0), (
+    rb"\xff[\xc0-\xc3\xc5-\xc7\xc9-\xcb\xcd-\xcf]...(.{4})", "big", 0, 16, 16, 0), (
+    rb"RIFF....WEBPVP8 .{10}(.{4})", "little", 0, 16, 14, 0), (rb"RIFF....WEBPVP8L.{5}(.{4})", "little", 0, 14, 14, 1),
+    (rb"RIFF....WEBPVP8X.{8}(.{6})", "little", 0, 24, 24, 1))  # fmt: skip
+JPEG_SEGMENT = rb"(?:\xff\xd8)?\xff[^\xc0-\xc3\xc5-\xc7\xc9-\xcb\xcd-\xcf](..)"  # with its length
+
+
+def image_size(block: Mapping[str, Any]) -> tuple[int, int]:
+    """Width and height of an image block, read from the first 48 KiB of its data; (0, 0) where they cannot be read."""
+    text = str(at(block, "data|source.data|image_url.url|image_url")).rpartition(",")[2][:65_536]
+    data = parsed(text + "==", binascii.a2b_base64) or b""
+    while skip := re.match(JPEG_SEGMENT, data, re.S): data = data[skip.end() - 2 + int.from_bytes(skip[1], "big"):]
+    for begin, order, wide, high, size, more in HEADERS:
+        bits = int.from_bytes((re.match(begin, data, re.S) or (b"", b""))[1], order)
+        if bits: return (bits >> wide) % 2**size + more, (bits >> high) % 2**size + more
+    return 0, 0
+
+
+def _blocks(entry: Entry, kinds: Container[Any]) -> list[Any]:
+    """The blocks of a content that have one of these types; a text has the type None."""
+    return [block for block in listed(entry.get("content")) if at(block, "type") in kinds]
+
+
+def _size(block: Any) -> int:
+    """Characters that a block costs: a text its length; an image four a token, of which it has one for 750 pixels,
+    6,700 at most, 1,600 of an unknown size; hidden reasoning its text and half of its signature; any other its JSON."""
+    kind = at(block, "type")
+    if kind in IMAGES: return 4 * (min(6700, -(-math.prod(image_size(block)) // 750)) or 1600)
+    if kind == "thinking": return len(str(at(block, "thinking"))) + (1 + len(str(at(block, "signature") or ""))) // 2
+    return len(flat(block) if kind in (None, *TEXT_PARTS) else _json(block))
 
 
 def _weight(entry: Entry) -> int:
-    """Characters that an entry costs; a block that is no text as a picture of unknown size, 1,600 tokens."""
+    """Characters that an entry costs: its content, names and arguments of its calls."""
     calls = "".join(_tool(call) + _json(call.get("args")) for call in entry.get("calls") or ())
-    return len(flat(entry)) + len(calls) + 4 * 1600 * _others(entry)
+    return sum(map(_size, listed(entry.get("content")))) + len(calls)
 
 
 # names that hosts have for the tools that rules speak of
@@ -990,15 +1011,25 @@ def _earlier(before: Sequence[Entry], count: int) -> dict[str, Any]:
 
 def _outputs(raw: Sequence[Entry], seen: Sequence[Entry], run: Run, s: SimpleNamespace) -> Iterator[Item]:
     """The outputs from the start of a run on. What may be edited has a kind: it is text only, long enough, and nobody
-    has edited it yet, neither we nor others."""
-    for at, entry in enumerate(seen[run.start:], run.start):
+    has edited it yet, neither we nor others. And, from anywhere, those with old images, which `image_keep_turns`
+    messages of the agent follow: their age alone decides. Images of the user stay."""
+    for at, entry in enumerate(seen):
         if entry.get("role") == "tool":
             call, text = run.calls.get(entry.get("call_id", "")) or _call(entry), flat(entry)
-            failed, own = bool(entry.get("is_error")), {call.tool, _tool(entry)} & {*s.exclude_tools}
-            edited = text.startswith(MARK) or text != flat(raw[at])
+            edited, failed = text.startswith(MARK) or text != flat(raw[at]), bool(entry.get("is_error"))
+            own = {call.tool, _tool(entry)} & {_tool({"tool": name}) for name in s.exclude_tools}
             kind = "large" if len(text) >= s.min_result_chars else "small" * (0 < s.small_result_min_chars <= len(text))
-            stays = edited or own or _others(entry) or failed and not s.distill_errors
-            yield Item("" if stays else kind, at, entry["id"], call, text, failed, len(text), {}, [])
+            others = len(_blocks(entry, (None, *TEXT_PARTS))) < len(listed(entry.get("content")))
+            stays, images = edited or own or others or failed and not s.distill_errors, _blocks(entry, IMAGES)
+            turns = sum(each.get("role") == "assistant" for each in seen[at:]) if images and entry == raw[at] else 0
+            if turns >= s.image_keep_turns > 0:
+                sizes = [f"{wide}×{high}" for wide, high in map(image_size, images) if wide]
+                told = [f"{len(images)} image{'s' * (len(images) > 1)}", *sizes[:3], *["…"] * (len(sizes) > 3)]
+                told += [f"about {sum(map(_size, images)) // 4} tokens"]
+                state = {"size": ", ".join(told), "why": f"{turns} turns old"}
+                yield Item("image", at, entry["id"], call, text, failed, _weight(entry), state, [])
+            elif at >= run.start:
+                yield Item("" if stays else kind, at, entry["id"], call, text, failed, len(text), {}, [])
 
 
 def _exchanges(raw: Sequence[Entry], seen: Sequence[Entry], start: int, s: SimpleNamespace) -> Iterator[Item]:
@@ -1020,9 +1051,8 @@ def _exchanges(raw: Sequence[Entry], seen: Sequence[Entry], start: int, s: Simpl
 
 # `path:12:text` of grep -n or rg, `path-12-text` of their context lines. A path has no blank and no colon, and a folder
 # or an ending: 12:34:56, 2026-10-06T12:34:56Z, localhost:8080: and rows of `ls -l` have none.
-_NUMBERED = r"([:-])(?=(\d{1,7})\1)"
+_NUMBERED, _CITED = r"([:-])(?=(\d{1,7})\1)", r"(?<![A-Za-z0-9_.-]){name}(?![A-Za-z0-9_-])"
 _PATH_LIKE = r"(?:[A-Za-z]:)?[^\s:]*(?:[/\\]|\.[A-Za-z])[^\s:]*$|(?:Make|Docker|Jenkins|Rake|Gem|Proc)file$"
-_CITED = r"(?<![A-Za-z0-9_.-]){name}(?![A-Za-z0-9_-])"
 # the note that pi puts after a blank line at the end of a part of a file: two lines that are none of the file
 _READ_NOTE = r"(?i)\n\s*\n[\[(]?(?:showing lines \d+-\d+ of \d+|\d+ more lines in file)\b.{0,200}offset=.*\Z"
 
@@ -1084,10 +1114,9 @@ def _batches(items: Sequence[Any], size: Callable[[Any], int], s: SimpleNamespac
 # measured. Focus: "a few pieces, led by this one" (of "no single piece would do", `whole` took 0.73). History:
 # "ongoing task … even if the current question is about something else" (the only wording that lifted what earlier
 # work needs over 0.6). Running: "still need to finish" (asking whether it was acted on dropped the files in use).
-_ASK = {"still": "To finish `user_question`, will the agent still need",
-        "gone": " Lines that are out of date, or that the agent has already acted on and moved past, are not needed.",
-        "lead": " (then name the most important one), or nothing any more?",
-        "old": " An item that is marked superseded is out of date and therefore not needed."}
+_ASK = {"still": "To finish `user_question`, will the agent still need", "lead": " (then name the most important one),"
+        " or nothing any more?", "gone": " Lines that are out of date, or that the agent has already acted on and moved"
+        " past, are not needed.", "old": " An item that is marked superseded is out of date and therefore not needed."}
 _WORDS = {"items": (" `items` are outputs of its tool calls.", " `items` are outputs of its earlier tool calls."),
     "work": ("An agent has answered `user_question` with `final_answer`.", "An agent still works on `user_question`."),
     "chunks": (" `chunks` is one tool output in pieces. Only kept pieces stay visible; the rest can be fetched.",
@@ -1097,10 +1126,9 @@ _WORDS = {"items": (" `items` are outputs of its tool calls.", " `items` are out
     "keep_whole": ("Is everything in {it} still needed: would dropping any piece lose evidence for `final_answer`, or"
                    " information for a likely follow-up{ongoing}?", "{still} everything in {it}?{gone}"),
     "focus": ("Do `final_answer` and a likely follow-up{ongoing} draw on most of {it}, on a few pieces{lead}",
-              "{still} most of {it}, a few pieces{lead}{gone}"),
+              "{still} most of {it}, a few pieces{lead}{gone}"), "item": ("Does `{label}` contain anything that"
+        " `final_answer` relies on or a likely follow-up needs?{old}", "{still} the output in `{label}`?{old}"),
     "chunk": ("Has `{label}` a line that supports `final_answer` or that {next}?", "{still} lines in `{label}`?{gone}"),
-    "item": ("Does `{label}` contain anything that `final_answer` relies on or a likely follow-up needs?{old}",
-             "{still} the output in `{label}`?{old}"),
     "exchanges": (" `exchanges` are finished parts of a long session; an unrelated one will lose its details.",) * 2,
     "exchange": ("Is `{label}` still relevant to the current work (`user_question` and what the agent does for it): may"
                  " the agent need its details, the same files, task, decisions or facts?",) * 2}
@@ -1127,8 +1155,8 @@ def _request(work: Work, name: str, shown: Mapping[str, Any], **more: Any) -> tu
     run, end = work.run, work.run.notes if len(work.run.notes) <= 2000 else "[…]\n" + work.run.notes[-1996:]
     progress = _given({"latest_note": clip(run.answer, 2000), "earlier_notes": end})
     said = {"agent_progress": progress} if work.mid else {"final_answer": clip(run.answer, 6000)}
-    situation = _words(work, "work") + _words(work, name + "s")
-    situation += _words(work, "history") * (name == "chunk" and bool(work.earlier))
+    told = ("work", name + "s", *["history"] * (name == "chunk" and bool(work.earlier)))
+    situation = "".join(_words(work, each) for each in told)
     state = {"situation": situation, "earlier_conversation": work.earlier, "user_question":
              clip(run.question, 4000), **said, **more, name + "s": shown}
     state = {key: value for key, value in state.items() if value or key == "final_answer"}  # an empty answer is one
@@ -1298,11 +1326,13 @@ def _judge(items: Sequence[Item], work: Work, answered: Callable[[List[Any]], An
         group = [item for item in items if item.kind == kind]
         parts = _batches(group, lambda item: len(_json(_shown(work, item))), s)
         jobs += [(part, (), items_request(work, part)) for part in parts]
-    sent = [sum(len(chunk.text) for chunk in part) <= s.max_segment_chars for _, part, _ in jobs]  # no huge line is
-    answers, started = answered([request if fits else None for (_, _, request), fits in zip(jobs, sent)])
+    huge = [sum(len(chunk.text) for chunk in part) > s.max_segment_chars for _, part, _ in jobs]  # one line: never sent
+    answers, started = answered([None if never else request for (_, _, request), never in zip(jobs, huge)])
     asked = [(group, part, answer) for (group, part, _), answer in zip(jobs, answers)]
     done = [_decide(item, [each[1:] for each in asked if each[1] and each[0][0] is item], work) for item in large]
     done += [it for group, part, answer in asked if not part for it in _whole_items(group, answer, s)]
+    done += [Done(item, f"{_stub(item, item.state['why'])}\n{item.text}".strip(), item.state["why"], {})
+             for item in items if item.kind == "image"]
     cost, tokens = (sum(getattr(answer, name, 0) for answer in answers) for name in ("cost", "input_tokens"))
     return done, {"requests": started, "inputTokens": tokens, "costUsd": cost, "timedOut": "timeout" in answers}
 
@@ -1357,10 +1387,10 @@ def pays_off(pending: float, turns: int, rewrite: float, factor: float) -> bool:
 
 
 def _anew(done: Sequence[Done], costs: Costs) -> float:
-    """Characters to be read anew: from the earliest edited entry on, without those that go. Codex reads all anew."""
-    places = [it.item.at for it in done if it.text is not None]
-    first = 0 if places and costs.prices == "openai-codex" else min(places, default=len(costs.sizes))
-    return max(0.0, sum(costs.sizes[first:]) - _saved(done))
+    """Characters to be read anew: from where the cache cannot be read any more on, without those that go."""
+    first = min((it.item.at for it in done if it.text is not None), default=-1)
+    start = max((at for at in costs.marks if at <= first), default=0) if first >= 0 else len(costs.sizes)
+    return max(0.0, sum(costs.sizes[start:]) - _saved(done))
 
 
 def _saved(done: Iterable[Done]) -> int:
@@ -1372,20 +1402,22 @@ def _worth(groups: Iterable[Any], least: float, costs: Costs, beside: Sequence[D
     beside other edits; [] for none. `share`: of what is in them only so much will go."""
     for group in groups:
         more = _anew([*group, *beside], costs) - _anew(beside, costs) + (1 - share) * _saved(group)
-        pays = costs.cold or pays_off(_saved(group), costs.turns, more, break_even_factor(*PRICES[costs.prices], share))
+        pays = costs.cold or pays_off(_saved(group), costs.turns, more, break_even_factor(*costs.prices, share))
         if more <= 0 or _saved(group) >= least and pays: return group
     return []
 
 
-def _deferred(done: Sequence[Done], kinds: Container[str], least: int, costs: Costs) -> list[Done]:
-    """Edits of these kinds wait, from the earliest place on, until the others of them are worth it."""
-    edits = sorted((it for it in done if it.item.kind in kinds and it.text is not None), key=lambda it: it.item.at)
-    rest = [it for it in done if it.item.kind not in kinds]
+def _deferred(done: Sequence[Done], kinds: Container[str], before: int, least: int, costs: Costs) -> list[Done]:
+    """Edits of these kinds before that entry wait, from the earliest place on, until the others of them are worth it;
+    exchanges among them have to save `least` characters."""
+    waits = [it for it in done if it.item.kind in kinds and it.item.at < before and it.text is not None]
+    edits, rest = sorted(waits, key=lambda it: it.item.at), [it for it in done if it not in waits]
+    least *= any(it.item.kind == "exchange" for it in waits)
     now = _worth((edits[i:] for i in range(len(edits))), 0 if costs.cold else least, costs, rest)
-    return [it._replace(text=None, reason="deferred") if it in edits and it not in now else it for it in done]
+    return [it._replace(text=None, reason="deferred") if it in waits and it not in now else it for it in done]
 
 
-def _record(done: Sequence[Done], head: Entry) -> tuple[Edits, dict[str, Any]]:
+def _record(done: Sequence[Done], head: Entry) -> tuple[list[Entry], dict[str, Any]]:
     """Edits in the order of the decisions (an exchange: a note at its prompt, its other entries go) and the record."""
     edits = [{"type": "context_edit", "targetId": id, "replacement": None if i else it.text}
              for it in done if it.text is not None for i, id in enumerate([it.item.id, *it.item.rest])]
@@ -1399,55 +1431,66 @@ def _record(done: Sequence[Done], head: Entry) -> tuple[Edits, dict[str, Any]]:
 
 def distil(entries: Sequence[Entry], ask: Optional[Ask] = None, *, edits: Sequence[Entry] = (),
            records: Sequence[Entry] = (), cold: bool = False, clock: Callable[[], float] = time.monotonic,
-           stop: Callable[[], bool] = bool, mid: bool = False, **settings: Any) -> tuple[Edits, dict[str, Any]]:
+           stop: Callable[[], bool] = bool, mid: bool = False, **settings: Any) -> tuple[list[Entry], dict[str, Any]]:
     """Edits and one record for the run that has just ended; call it only when the run completed.
 
     `entries` as they were recorded; `edits` and `records`: all that were committed before. `ask(state, questions,
     timeout) -> {id: probability | (choice, probabilities)}` (attributes `input_tokens` and `cost` of the answers are
-    summed); without it only what a newer output repeats or replaces goes. `cold`: the prompt cache is gone anyway (a
-    pause of over five minutes), so that edits are free. `stop()` true ends the asking. Settings: GUARD_SETTINGS.
-    Nothing to do: ([], {}). Whatever `ask` does, nothing is raised: a failed, late or doubtful answer keeps the text.
+    summed); without it only what a newer output repeats or replaces goes, and old images. `cold`: the prompt cache is
+    gone anyway (a pause of over five minutes), so that edits are free. `stop()` true ends the asking. Settings:
+    GUARD_SETTINGS. Nothing to do, or not `enabled`: ([], {}). Whatever `ask` does, nothing is raised: a failed, late or
+    doubtful answer keeps the text. Images of this run go by age alone; those before it wait until they pay, as
+    exchanges do.
     """
     entries = _with_summaries(entries)
     s, began, seen = settings_of(GUARD_SETTINGS, settings), clock(), apply_edits(entries, edits, gaps=True)
     run = find_run(seen)
-    if run is None or mid and not s.mid_run: return [], {}
+    if run is None or not s.enabled or mid and not s.mid_run: return [], {}
     id, work = entries[run.start]["id"], Work(mid, run, _earlier(seen[:run.start], s.history_exchanges), s)
     # a rule needs no question: it takes all runs as one
-    outputs, due = [*_outputs(entries, seen, run if ask else run._replace(start=0), s)], list[Item]()
+    outputs = [*_outputs(entries, seen, run if ask else run._replace(start=0), s)]
     # what records answer for and is not asked again: outputs at a checkpoint, exchanges in this run; not what failed
     memo = {row["entryId"] for record in records if record.get("v") == 1 for row in record["results"]
             if (record.get("run") == id if row["kind"] == "exchange" else record.get("phase") == "mid-run")
-            and not any(word in row["reason"] for word in ("timeout", "error", "aborted", "deferred"))}
-    items = [it for it in outputs if it.kind and (not mid or it.id not in memo and "recall" not in it.call.tool
-                                                  and 0 <= it.call.turn < run.turns - s.mid_run_min_age_turns)]
+            and not any(word in row["reason"] for word in ("timeout", "error", "aborted", "no-answer", "deferred"))}
+    items = [it for it in outputs if it.kind in ("large", "small") and (not mid or it.id not in memo and "recall" not in
+             it.call.tool and 0 <= it.call.turn < run.turns - s.mid_run_min_age_turns)]
     # edits by rule have to pay within an eighth of the turns so far: of recorded sessions, most ended too soon after a
     # run for the even estimate, and for a half
     turns = (_calls(seen[run.start:])[1] if mid else run.turns) // (1 if ask else 8)
-    costs = Costs([_weight(entry) for entry in seen], turns, s.prices, cold or mid and not s.mid_run_break_even)
+    # after an edit Codex's cache cannot be read at all, an automatic one up to it, Anthropic's up to the last question,
+    # if the host marks it there
+    asked = [at for at, entry in enumerate(seen, 1) if entry.get("role") == "user" and flat(entry).strip()][-1:]
+    marks = range(len(seen)) if s.prices == "openai" else asked * (s.pin_anthropic_cache and s.prices != "openai-codex")
+    costs = Costs([*map(_weight, seen)], turns, PRICES[s.prices], cold or mid and not s.mid_run_break_even, marks)
+    due = [item for item in outputs if item.kind == "image"]
     if ask:
         olds = [item for item in _exchanges(entries, seen, run.start, s) if item.id not in memo and s.prune_exchanges]
         large = mid or sum(item.size for item in items if item.kind == "large") >= s.min_run_chars
-        due = [*(item for item in items if large or item.kind == "small"), *olds]
-    if ask and mid:
-        groups = [[Done(item, "", "", {}) for item in group] for group in (due, items)]
-        due = [it.item for it in _worth(groups, s.mid_run_batch_chars, costs, share=REMOVAL_SHARE)]
-    done, asked = _judge(due, work, functools.partial(_ask_all, ask=ask, s=s, clock=clock, stop=stop))
-    if not ask:
-        done = _deferred(_by_rule(outputs, items), ("large", "small"), 0, costs)
-    elif s.exchange_break_even and not mid:
-        done = _deferred(done, ("exchange",), s.exchange_min_saving_chars, costs)
-    return _record(done, {"phase": "mid-run" if mid else "run-end", "run": id, "model": s.model, **asked, "ignored":
+        due = [*(item for item in items if large or item.kind == "small"), *olds, *due]
+    if mid:  # all that waits, then without exchanges, then without images before the last question
+        waiting = [Done(item, item.text * (item.kind == "image"), "", {}) for item in due]
+        groups = ([it for it in waiting if it.item.kind not in kinds or it.item.at >= max(asked, default=0)]
+                  for kinds in ((), ("exchange",), ("exchange", "image")))
+        least = s.mid_run_batch_chars_openai if s.prices.startswith("openai") else s.mid_run_batch_chars
+        due = [it.item for it in _worth(groups, least, costs, share=REMOVAL_SHARE)]
+    done, cost = _judge(due, work, functools.partial(_ask_all, ask=ask, s=s, clock=clock, stop=stop))
+    if not ask: done = [*_deferred(_by_rule(outputs, items), ("large", "small"), len(seen), 0, costs), *done]
+    gone = {id for it in done if it.text is not None for id in it.item.rest}  # images go with their exchange
+    done = [it for it in done if it.item.id not in gone]
+    if s.exchange_break_even and not mid:
+        done = _deferred(done, ("exchange", "image"), run.start, s.exchange_min_saving_chars, costs)
+    return _record(done, {"phase": "mid-run" if mid else "run-end", "run": id, "model": s.model, **cost, "ignored":
                           s.ignored, "rewriteChars": int(_anew(done, costs)), "ms": int(1000 * (clock() - began))})
 
 
-def checkpoint(entries: Sequence[Entry], ask: Optional[Ask] = None, **more: Any) -> tuple[Edits, dict[str, Any]]:
+def checkpoint(entries: Sequence[Entry], ask: Optional[Ask] = None, **more: Any) -> tuple[list[Entry], dict[str, Any]]:
     """`distil` in a running task, after a turn with tool calls, with the same arguments: outputs of at least four turns
     ago, once enough of them wait and leaving them out pays. Each is judged at most once while its run goes on."""
     return distil(entries, ask, **{**more, "mid": True})
 
 
-def statistics(entries: Sequence[Entry], edits: Edits, records: Sequence[Entry]) -> dict[str, int]:
+def statistics(entries: Sequence[Entry], edits: Sequence[Entry], records: Sequence[Entry]) -> dict[str, int]:
     """Characters and entries that our edits keep out of the projection now, and sums over all records."""
     ours = {name for record in records for row in record["results"] for name in row.get("omitted", ())}
     saved = [_weight(raw) - _weight(now) for raw, now in zip(entries, apply_edits(entries, edits, gaps=True))
@@ -1459,18 +1502,16 @@ def statistics(entries: Sequence[Entry], edits: Edits, records: Sequence[Entry])
 def recall_entry(entries: Sequence[Entry], entry_id: str, pattern: str = "", offset: int = 1, limit: int = 2000) -> str:
     """The original of a result, or the transcript of an exchange by the id of its prompt, from line `offset` on
     (1-based; of the lines with `pattern`, if given: plain text, as `re` cannot be stopped). At most 2,000 lines and
-    50,000 characters (a longer line is cut); what is left is said with the next offset. Unknown id: ValueError that
-    says so."""
+    50,000 characters (a longer line is cut); what is left is said with the next offset. Images are only told of: the
+    entry has them. Unknown id: ValueError that says so."""
     entries = _with_summaries(entries)
     at = next((i for i, e in enumerate(entries) if e["id"] == entry_id and e.get("role") in ("tool", "user")), -1)
-    if at < 0:
-        raise ValueError(f"jevlens: recall: no result or prompt {entry_id}; use an id from a note that begins {MARK}")
+    if at < 0: raise ValueError(f"jevlens: recall: no result or prompt {entry_id}; use an id from a note with {MARK}")
     text = flat(entries[at]) if entries[at].get("role") == "tool" else "\n\n".join(_transcript(entries, at))
-    found = ((n, line) for n, line in enumerate(text.split("\n"), 1) if pattern in line)
-    lines = [_short(f"{n}: " * bool(pattern) + line, 49_999) for n, line in found]
+    text += "\n[and an image: in the entry]" * len(_blocks(entries[at], IMAGES))
+    lines = [_short(f"{n}: " * bool(pattern) + x, 49_999) for n, x in enumerate(text.split("\n"), 1) if pattern in x]
     start = max(0, offset - 1)
-    packs = _packed([len(line) + 1 for line in lines[start:]], 50_000, max(1, min(limit, 2000)))
-    end = start + next((count for _, count in packs), 0)
+    end = start + next((n for _, n in _packed([len(x) + 1 for x in lines[start:]], 50000, max(1, min(limit, 2000)))), 0)
     more = f"\n\n[lines up to {end} of {len(lines)}; go on with offset={end + 1}]" * (end < len(lines))
     return "\n".join(lines[start:end]) + more if end > start else f"{len(lines)} lines; offset {offset} is past the end"
 
@@ -1492,10 +1533,10 @@ def _transcript(entries: Sequence[Entry], at: int) -> Iterator[str]:
 # Those of GUARD_SETTINGS that say which outputs are judged, and its own: characters of 150 tokens; probabilities, see
 # `bucket`; lines that a trim keeps at each end; budget mode: tokens that wait, and their share of what they make the
 # cache take in anew; seconds without a call after which the cache is cold; milliseconds for the questions of a `decide`
-LEDGER_SETTINGS: dict[str, Any] = {**GUARD_SETTINGS, "small_result_min_chars": (600, 0, 10_000_000), "forget_below": (
+LEDGER_SETTINGS: dict[str, Any] = {**GUARD_SETTINGS, "small_result_min_chars": (600, 0, MOST_CHARS), "forget_below": (
     0.25, 0, 1), "trim_below": (0.5, 0, 1), "trim_above": (0.6, 0, 1), "trim_head": (15, 0, 10_000), "trim_tail": (
-        15, 0, 10_000), "budget_min_tokens": (1000, 0, 10_000_000), "budget_fraction": (0.5, 0, 1000), "cache_ttl": (
-            300.0, 0, 1e9), "timeout_ms": (2500, 1, 600_000)}
+        15, 0, 10_000), "budget_min_tokens": (1000, 0, MOST_CHARS), "budget_fraction": (0.5, 0, 1000), "cache_ttl": (
+            300.0, 0, 1e9), "timeout_ms": (2500, 1, 600_000), "image_keep_turns": (0, 0, 0)}  # images: never touched
 # The questions on a result, and what yes and no stand for.
 _LEDGER_WORDS = {"needed": ("Will the agent still need the output of `item` word for word in its next steps?",
     "It works on it, will edit, quote or compare it, has not acted on it, or needs its details again.",
@@ -1545,7 +1586,7 @@ class Ledger:
         """The entries for the next call; `idle`: seconds since the last. What waits is applied if the mode says so,
         what was applied once is applied in the same bytes."""
         self.calls, s = self.calls + 1, self.settings
-        at = {entry["id"]: i for i, entry in enumerate(entries) if entry.get("role") == "tool" and not _others(entry)}
+        at = {e["id"]: i for i, e in enumerate(entries) if e.get("role") == "tool" and not _blocks(e, IMAGES)}
         waiting = [row for row in self._rows("pending") if row["id"] in at]
         saved = sum(4 * row["tokensBefore"] - len(row["text"]) for row in waiting)
         tail = sum(map(_weight, entries[min((at[row["id"]] for row in waiting), default=len(entries)):]))

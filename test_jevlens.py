@@ -5,6 +5,7 @@ Cases stand in tables whose keys are sentences. Fixtures are short real outputs;
 from __future__ import annotations
 
 import ast
+import base64
 import contextlib
 import copy
 import errno
@@ -22,6 +23,7 @@ import shlex
 import signal
 import socket
 import stat
+import struct
 import subprocess
 import sys
 import threading
@@ -5734,7 +5736,8 @@ def test_an_editor_on_the_command_line_of_swe_agent_is_an_edit(action: str, tmp_
     path.write_text(json.dumps({"trajectory": [{"thought": "", "action": action, "observation": "done"}]}))
     (session,) = history.read_session(str(path))
     tool, args, edits = EDITORS[action]
-    assert (session.entries[-1]["tool"], session.entries[-1]["args"]) == (tool, args)
+    assert (session.entries[-1]["tool"], session.entries[-1]["args"]) == ("bash", {"command": action})
+    assert bench.typed(action) == (tool, args)
     (call,) = bench.prepare(bench.row_of(session))[0].calls
     assert call.edits == edits
 
@@ -7879,6 +7882,258 @@ def test_a_stop_iteration_in_a_worker_is_an_error_and_no_end_of_the_sessions(par
     with pytest.raises(RuntimeError, match="StopIteration"):
         bench.replay_line(line)
         bench.score_line(args, line)
+
+
+# ---- images, the cache pin, switched off
+
+
+def png(wide: int, high: int) -> bytes:
+    return b"\x89PNG\r\n\x1a\n" + b"\0\0\0\rIHDR" + struct.pack(">II", wide, high) + b"\x08\x02"
+
+
+def picture(data: bytes, **more: Any) -> dict[str, Any]:
+    return {"type": "image", "data": base64.b64encode(data).decode(), **more}
+
+
+EXIF = b"\xff\xe1\0\x14Exif\0\0\xff\xc0\0\x11\x08\0\x01\0\x01\x03xx"  # with the frame of a thumbnail in it
+PICTURES = {  # the first bytes -> width and height
+    "PNG": (png(1280, 800), (1280, 800)),
+    "GIF": (b"GIF89a" + struct.pack("<HH", 320, 200), (320, 200)),
+    "JPEG": (b"\xff\xd8" + EXIF + b"\xff\xdb\0\x04xx\xff\xc2\0\x11\x08" + struct.pack(">HH", 600, 900), (900, 600)),
+    "WebP": (b"RIFF\0\0\0\0WEBPVP8 \0\0\0\0\0\0\0\x9d\x01\x2a" + struct.pack("<HH", 550 | 1 << 14, 368), (550, 368)),
+    "WebP without loss": (b"RIFF\0\0\0\0WEBPVP8L\0\0\0\0\x2f" + struct.pack("<I", 385 | 394 << 14), (386, 395)),
+    "WebP extended": (b"RIFF\0\0\0\0WEBPVP8X" + b"\0" * 8 + b"\x8f\x01\0\x2b\x01\0", (400, 300)),
+    "no image": (b"hello", (0, 0)),
+    "a PNG that is cut": (png(1280, 800)[:18], (0, 0)),
+    "nothing": (b"", (0, 0)),
+}
+
+
+@pytest.mark.parametrize("case", PICTURES)
+def test_the_size_of_an_image_stands_in_its_header(case):
+    data, expected = PICTURES[case]
+    text = base64.b64encode(data).decode()
+    for block in (picture(data), {"type": "image", "source": {"type": "base64", "data": text}},
+                  {"type": "image_url", "image_url": {"url": "data:image/png;base64," + text}},
+                  {"type": "input_image", "image_url": "data:image/png;base64," + text}):  # fmt: skip
+        assert history.image_size(block) == expected
+
+
+BLOCKS = {  # a part of a content -> characters that it counts for
+    "a text": ("x" * 90, 90),
+    "a block of text": ({"type": "text", "text": "x" * 90}, 90),
+    "a screenshot": (picture(png(1280, 800)), 4 * 1366),
+    "a dot": (picture(png(1, 1)), 4),
+    "a huge image": (picture(png(9000, 9000)), 4 * 6700),
+    "an image that cannot be read": ({"type": "image_url", "image_url": {"url": "https://x/y.png"}}, 4 * 1600),
+    "data that is none": ({"type": "image", "data": "é~"}, 4 * 1600),
+    "hidden reasoning": ({"type": "thinking", "thinking": "x" * 50, "signature": "s" * 101}, 101),
+    "another block": ({"type": "document"}, len('{"type":"document"}')),
+}
+
+
+@pytest.mark.parametrize("case", BLOCKS)
+def test_what_a_block_weighs(case):
+    block, expected = BLOCKS[case]
+    assert history._weight({"content": [block]}) == expected
+    call = {"tool": "bash", "args": {"command": "x"}}
+    assert history._weight({"content": [block], "calls": [call]}) == expected + len('bash{"command":"x"}')
+
+
+SHOT = picture(png(1280, 800))
+
+
+def looks(count: int, content: Any = None) -> list[Any]:
+    """Turns with a screenshot each."""
+    return [
+        [tells("", (f"s{n}", "browser", {"path": f"p{n}.png"})), gives(f"s{n}", content or [SHOT])]
+        for n in range(count)
+    ]
+
+
+def test_images_go_by_age_without_a_classifier_and_their_text_stays():
+    entries = chat(asks("go"), looks(5), tells("Done."))
+    for ask in (None, broken):
+        edits, record = history.distil(entries, ask)
+        assert [edit["targetId"] for edit in edits] == ["e2", "e4", "e6"] and record["requests"] == 0
+    assert edits[0]["replacement"] == (
+        "[context-guard] Omitted browser p0.png (1 image, 1280×800, about 1366 tokens): 5 turns old."
+        ' Original: recall({"entryId": "e2"})'
+    )
+    assert [(row["kind"], row["reason"]) for row in record["results"]] == [
+        ("image", "5 turns old"), ("image", "4 turns old"), ("image", "3 turns old")]
+    assert record["savedChars"] == sum(4 * 1366 - len(edit["replacement"]) for edit in edits)
+    seen = history.apply_edits(entries, edits)
+    assert [entry["id"] for entry in seen] == [entry["id"] for entry in entries] and all(map(history.flat, seen[2:7:2]))
+    assert entries[2]["content"] == [SHOT]  # nothing is applied by the pass itself
+    assert history.distil(entries, broken, edits=edits, records=[record]) == ([], {})
+    got = history.statistics(entries, edits, [record])
+    assert (got["items"], got["saved"]) == (3, record["savedChars"])
+    assert history.recall_entry(entries, "e2").strip() == "[and an image: in the entry]"
+    assert history.expand(entries, ["e2"])["entries"][0]["content"] == [SHOT]
+
+
+def test_a_note_on_images_tells_three_sizes_and_leads_the_text_which_is_not_judged_any_more():
+    many = [{"type": "text", "text": "x" * 5000}, *[SHOT] * 3, picture(png(10, 20)), {"type": "text", "text": "end"}]
+    entries = chat(asks("go"), looks(1, many), [tells("hm")] * 3, tells("Done."))
+    edits, record = history.distil(entries, broken)
+    head, *rest = edits[0]["replacement"].split("\n")
+    assert "(4 images, 1280×800, 1280×800, 1280×800, …, about 4099 tokens): 4 turns old" in head
+    assert rest == ["x" * 5000, "end"] and record["requests"] == 0
+    assert history.distil(entries, broken, edits=edits) == ([], {})
+
+
+AGED = {  # what is different -> ids of the results whose images go
+    "kept for five turns": ({"image_keep_turns": 5}, {}, ["e2"]),
+    "kept for ever": ({"image_keep_turns": 0}, {}, []),
+    "out of bounds counts as not given": ({"image_keep_turns": 1001}, {}, ["e2", "e4", "e6"]),
+    "the name of the reference": ({"imageKeepTurns": 4}, {}, ["e2", "e4"]),
+    "the guard is off": ({"enabled": False}, {}, []),
+    "somebody else changed one": ({}, {"e4": "changed"}, ["e2", "e6"]),
+    "somebody else left one out": ({}, {"e4": None}, ["e2", "e6"]),
+}
+
+
+@pytest.mark.parametrize("case", AGED)
+def test_which_images_go(case):
+    given, others, expected = AGED[case]
+    entries = chat(asks([SHOT, {"type": "text", "text": "go"}]), looks(5), tells("Done."))
+    edits = [{"targetId": name, "replacement": text} for name, text in others.items()]
+    assert [edit["targetId"] for edit in history.distil(entries, edits=edits, **given)[0]] == expected
+
+
+def test_a_checkpoint_takes_old_images_along_once_they_fill_a_batch_and_pay():
+    assert history.checkpoint(chat(asks("go"), looks(12)), broken) == ([], {})  # nine are old: 49,000 characters
+    for ask in (None, broken):
+        edits, record = history.checkpoint(chat(asks("go"), looks(30)), ask, mid_run_break_even=False)
+        assert len(edits) == 27 and record["requests"] == 0
+    assert len(history.checkpoint(chat(asks("go"), looks(30)), broken)[0]) == 27
+    # what stands before the last question makes its cache void: the images before it wait, those after it go
+    entries = chat(looks(4), tells("x" * 900_000), asks("go"), looks(30))
+    assert len(history.checkpoint([{"id": "e", **asks("old")}, *entries], broken)[0]) == 27
+
+
+def test_images_of_earlier_runs_wait_until_they_pay_and_go_with_their_exchange():
+    entries = chat(asks("one"), looks(1), tells("x" * 30_000), asks("two"), tells("a"), tells("b"))
+    assert history.distil(entries) == ([], {})
+    for more in ({"cold": True}, {"exchange_break_even": False}):
+        assert [edit["targetId"] for edit in history.distil(entries, **more)[0]] == ["e2"]
+    old = chat(asks("u1"), looks(4), tells("a1"), asks("now"), tells("Done."))
+    edits, _ = history.distil(old, answer_all(0.1), cold=True, keep_recent_exchanges=0, exchange_min_saving_chars=0)
+    assert [edit["targetId"] for edit in edits] == [f"e{n}" for n in range(10)]
+    assert [edit["replacement"] is None for edit in edits] == [False] + [True] * 9  # no image comes back by itself
+    edits, _ = history.distil(old, answer_all(0.9), cold=True, keep_recent_exchanges=0)
+    assert [edit["targetId"] for edit in edits] == ["e2", "e4", "e6"]
+
+
+def test_the_ledger_never_touches_an_image():
+    entries = chat(asks("go"), looks(9), tells("Done."))
+    ledger = history.Ledger("rolling", says_of(FATE))
+    assert ledger.decide(entries) == 0 and ledger.apply(entries) == entries
+
+
+def test_off_nothing_is_asked_and_nothing_recorded():
+    assert SAME.enabled is True and SAME.pin_anthropic_cache is True
+    assert (SAME.image_keep_turns, SAME.mid_run_batch_chars_openai) == (3, 60_000)
+    asked: list[Any] = []
+    for way in (history.distil, history.checkpoint):
+        assert way(working(10, 12_000, 40), lambda *rest: asked.append(rest), enabled=False) == ([], {})
+    assert asked == []
+    s = history.settings_of(history.GUARD_SETTINGS, {"enabled": "no", "imageKeepTurns": 1.5, "pinAnthropicCache": 0})
+    assert s.ignored == ["enabled", "imageKeepTurns", "pinAnthropicCache"]
+    assert (s.enabled, s.image_keep_turns, s.pin_anthropic_cache) == (True, 3, True)
+    s = history.settings_of(history.GUARD_SETTINGS, {"midRunBatchCharsOpenAI": 10_000_001})
+    assert (s.mid_run_batch_chars_openai, s.ignored) == (60_000, ["midRunBatchCharsOpenAI"])
+
+
+@pytest.mark.parametrize("prices", history.PRICES)
+def test_openai_has_a_batch_size_of_its_own(prices):
+    entries, openai = working(4, 12_000, 90), prices.startswith("openai")  # 48,000 characters wait
+    for name, edited in (("mid_run_batch_chars", not openai), ("mid_run_batch_chars_openai", openai)):
+        given = {"prices": prices, "mid_run_break_even": False, name: 40_000}
+        assert bool(history.checkpoint(entries, answer_all(0.1), **given)[0]) == edited
+
+
+REWRITTEN = {  # prices, whether the host pins, edited results -> what is read anew: all, from the question, the edit on
+    "Codex": ("openai-codex", True, "late", "all"),
+    "an automatic cache": ("openai", True, "late", "edit"),
+    "an edit behind the pinned question": ("anthropic", True, "late", "question"),
+    "an edit before it": ("anthropic", True, "early", "all"),
+    "no pin": ("anthropic", False, "late", "all"),
+    "no pin, an hour": ("anthropic-1h", False, "late", "all"),
+}
+
+
+@pytest.mark.parametrize("case", REWRITTEN)
+def test_how_much_an_edit_makes_the_cache_read_anew(case):
+    prices, pin, which, start = REWRITTEN[case]
+    log = ruled(100)
+    old, new, between = does("c0", "read", ANY, log), does("c1", "read", ANY, log), [tells("x" * 500), asks("two")]
+    runs = {"early": [old, between, new], "late": [between, tells("hm"), old, new]}
+    entries = chat(asks("one"), runs[which], tells("Done."))
+    edits, record = history.distil(entries, cold=True, prices=prices, pin_anthropic_cache=pin)
+    (edit,) = edits
+    question = max(at for at, entry in enumerate(entries) if entry["role"] == "user")
+    place = {"all": 0, "question": question + 1, "edit": int(edit["targetId"][1:])}[start]
+    assert record["rewriteChars"] == sum(map(history._weight, entries[place:])) - record["savedChars"]
+
+
+def test_tools_that_are_left_alone_may_be_named_as_the_host_names_them():
+    entries = one_run(ruled(200), tool="Read", args={"file_path": "a"})
+    for names in (["Read"], ["read"], [7, "read_file"]):
+        assert history.distil(entries, broken, exclude_tools=names) == ([], {})
+
+
+MARKED = {"cache_control": {"type": "ephemeral"}}
+
+
+def marked_request(*marked: str) -> dict[str, Any]:
+    """A request of a running task: two questions, batches of two results; what is named is marked, and the end."""
+
+    def block(place: str, **more: Any) -> dict[str, Any]:
+        return {**more, **(MARKED if place in marked else {})}
+
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "one"}, {"role": "assistant", "content": "ok"}]
+    messages.append({"role": "user", "content": [block("two", type="text", text="two")]})
+    for n in range(3):
+        uses = [{"type": "tool_use", "id": f"{c}{n}", "name": "bash", "input": {}} for c in "ab"]
+        given = [block(f"{c}{n}", type="tool_result", tool_use_id=f"{c}{n}", content="x") for c in "ab"]
+        messages += [{"role": "assistant", "content": uses}, {"role": "user", "content": given}]
+    system = [block("identity", type="text", text="I"), block("system", type="text", text="S")]
+    return {"model": "m", "tools": [block("tools", name="bash")], "system": system, "messages": messages}
+
+
+PINS = {  # what the host marked, edited results, trusted ones -> what is marked then
+    "the question, beside the host's mark": (["system", "b2"], [], [], ["system", "two", "b2"]),
+    "no mark of the host in the messages": (["system"], [], [], ["system"]),
+    "the question is marked already": (["two", "b2"], [], [], ["two", "b2"]),
+    "an identity gives way": (
+        ["tools", "identity", "system", "b2"], [], [], ["tools", "system", "two", "b2"]),
+    "four without one to spare stay": (["tools", "system", "b1", "b2"], [], [], ["tools", "system", "b1", "b2"]),
+    "an edit: the end of its batch, which is never split": (
+        ["system", "b2"], ["a1"], [], ["system", "two", "b1", "b2"]),
+    "a trusted result before it": (["b2"], ["b1", "a2"], ["a0", "b0"], ["two", "b0", "b1", "b2"]),
+    "a trusted result behind it": (["b2"], ["a0"], ["b1"], ["two", "b0", "b2"]),
+    "question, then read, then write": (["system", "b2"], ["a1"], ["b0"], ["system", "two", "b0", "b2"]),
+    "identity and tools give way to an edit": (
+        ["tools", "identity", "system", "b2"], ["a1"], ["b0"], ["system", "two", "b0", "b2"]),
+}
+
+
+@pytest.mark.parametrize("case", PINS)
+def test_the_recipe_that_marks_what_anthropics_cache_is_to_keep(case):
+    marked, edited, trusted, expected = PINS[case]
+    scope: dict[str, Any] = {}
+    exec(next(block for block in readme_blocks("python") if "def pinned" in block), scope)
+    given = marked_request(*marked)
+    before = json.dumps(given)
+    sent = scope["pinned"](given, edited, trusted)
+    plain = json.dumps(sent).replace('[{"type": "text", "text": "one"}]', '"one"').replace(
+        '[{"type": "text", "text": "ok"}]', '"ok"')
+    assert json.dumps(given) == before and plain == json.dumps(marked_request(*expected))
+    assert (sent is given) == (expected == marked)
+    later = {**given, "messages": [*given["messages"], {"role": "system", "content": "s"}]}
+    assert scope["pinned"](later, edited, trusted)["messages"][:-1] == sent["messages"]  # not one at the end counts
 
 
 # ================================================================ history: the ledger
