@@ -1321,7 +1321,7 @@ class Lens:
         Raises JevlensError for an unknown id, a bad range, pattern, block or cursor.
         """
         record = self._record(id)
-        asked = {key: value for key, value in (("lines", lines), ("pattern", pattern), ("block", block)) if value}
+        asked = {key: str(value) for key, value in (("lines", lines), ("pattern", pattern), ("block", block)) if value}
         self._log({"event": "recall", "id": id, "session": record.get("session", ""), "by": sorted(asked)})
         return answer(id, record, asked, str(cursor or 0))
 
@@ -1690,7 +1690,8 @@ def host_config(host: str) -> Any:
 def mcp_call(lens: Lens, name: str, args: Any) -> Json:
     """The result of tools/call; a bad id, range or pattern is a result too, so that the model reads why."""
     try:
-        text, failed = lens.recall(**args) if name == "recall" else json.dumps(log_stats(lens.store.events())), False
+        asked = {key: _get(args, key) for key in RECALL_BY}  # other arguments, which models invent, do no harm
+        text, failed = lens.recall(**asked) if name == "recall" else json.dumps(log_stats(lens.store.events())), False
     except Exception as error:
         text, failed = str(error), True
     return {"content": [{"type": "text", "text": text}], "isError": failed}

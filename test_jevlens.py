@@ -4858,6 +4858,9 @@ MCP: Dict[str, Tuple[Any, Dict[Tuple[Any, ...], Any]]] = {
     "an unknown id": (rpc("tools/call", name="recall", arguments={"id": "r00000000000"}),
                       {("result", "isError"): True, ("result", "content", 0, "type"): "text"}),
     "arguments that are a list": (rpc("tools/call", name="recall", arguments=[1]), {("result", "isError"): True}),
+    "no id": (rpc("tools/call", name="recall", arguments={}), {
+        ("result", "isError"): True, ("result", "content", 0, "text"): "recall: nothing is stored for None: run the "
+        "command again; stored: nothing"}),
     "an unknown tool": (rpc("tools/call", name="rm"), {("error", "code"): -32602}),
     "an unknown method": (rpc("resources/list"), {("error", "code"): -32601}),
     "parameters that are a list": ({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": [1]},
@@ -4888,17 +4891,19 @@ def test_mcp_says_nothing_to_notifications_answers_and_blank_lines(store: Any) -
 def test_mcp_recalls_and_counts(store: Any) -> None:
     lens = jevlens.Lens("local", store)
     id = lens.see(LONG, "bash", RUN_ARGS).id
-    whole, lines, stats, bad = served(
+    whole, lines, stats, bad, careless = served(
         lens,
         rpc("tools/call", 1, name="recall", arguments={"id": id}),
         rpc("tools/call", 2, True, name="recall", arguments={"id": id, "lines": 7, "pattern": "", "block": None}),
         rpc("tools/call", 3, name="stats"),
         rpc("tools/call", 4, name="recall", arguments={"id": id, "lines": "x"}),
+        rpc("tools/call", 5, name="recall", arguments={"id": id, "pattern": 514, "why": "numbers, invented names"}),
     )
     assert whole["result"] == {"content": [{"type": "text", "text": LONG}], "isError": False}
     assert lines["result"]["content"][0]["text"].endswith("step 6: compiled module_514 in 6 ms")
     assert json.loads(stats["result"]["content"][0]["text"])["shortened"] == 1
     assert bad["result"]["isError"] and "40-90" in bad["result"]["content"][0]["text"]
+    assert "step 6: compiled module_514 in 6 ms" in careless["result"]["content"][0]["text"]
 
 
 def test_mcp_answers_a_ping_while_a_recall_takes_long(store: Any) -> None:
