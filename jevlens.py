@@ -1614,7 +1614,7 @@ def read_transcript(lens: Lens, path: str) -> tuple[Fold, bool]:
     """
     fold, whole = Fold(lens, True), not os.path.isfile(path) or os.path.getsize(path) <= SESSION_TAIL
     rows = [row for row in read_jsonl(path, first=2**18) if row.get("type") == "user" and "tool_use_id" not in str(row)]
-    for row in rows + read_jsonl(path, SESSION_TAIL):
+    for row in rows + read_jsonl(path, SESSION_TAIL, SESSION_TAIL):  # a device has no end
         if row.get("isCompactSummary") or row.get("subtype") == "compact_boundary":
             fold.session.forget()
         elif row.get("type") in ("response_item", "user", "assistant") and not row.get("isMeta"):
@@ -1643,7 +1643,7 @@ def hook(data: bytes, store: Any, settings: Settings) -> str:
     # lines in front of those of a Read
     note = "; exit status not known" * codex + "; numbers before │ are the file's" * read
     lens = Lens("auto", store, settings, gutter=read, footer=lambda seen: f"{default_footer(seen)[:-1]}{note}]")
-    lens.call_id, agent, path = (event.get(key) or "" for key in ("tool_use_id", "agent_id", "transcript_path"))
+    lens.call_id, agent, path = (str(event.get(key) or "") for key in ("tool_use_id", "agent_id", "transcript_path"))
     # a sub-agent knows what stands in its own file
     if agent: path = os.path.join(os.path.splitext(path)[0], "subagents", f"agent-{agent}.jsonl")
     fold, whole = read_transcript(lens, path)
@@ -1694,7 +1694,8 @@ def mcp_call(lens: Lens, name: str, args: Any) -> Json:
         text, failed = lens.recall(**asked) if name == "recall" else json.dumps(log_stats(lens.store.events())), False
     except Exception as error:
         text, failed = str(error), True
-    return {"content": [{"type": "text", "text": text}], "isError": failed}
+    # bytes that are no UTF-8 are lone surrogates here, and an answer with one is dropped by strict readers of JSON
+    return {"content": [{"type": "text", "text": re.sub("[\ud800-\udfff]", "\ufffd", text)}], "isError": failed}
 
 
 def mcp_answer(lens: Lens, line: bytes) -> None:

@@ -4672,6 +4672,9 @@ def test_hook_remembers_between_processes_without_a_transcript(store: Any) -> No
     assert " of bash make" not in first
     assert " of bash make" in updated(store, claude_event(bash_response(LONG), tool_use_id="toolu_2"))["stdout"]
     assert " of bash make" not in updated(store, claude_event(bash_response(LONG), session_id="s-2"))["stdout"]
+    for _ in range(2):  # an id of another type does not spoil what later processes read
+        again = updated(store, claude_event(bash_response(LONG), tool_use_id=[1], session_id=["s-2"]))["stdout"]
+    assert " of bash make" in again
 
 
 def test_what_the_session_has_never_includes_the_first_and_the_last_line_with_text() -> None:
@@ -4904,6 +4907,15 @@ def test_mcp_recalls_and_counts(store: Any) -> None:
     assert json.loads(stats["result"]["content"][0]["text"])["shortened"] == 1
     assert bad["result"]["isError"] and "40-90" in bad["result"]["content"][0]["text"]
     assert "step 6: compiled module_514 in 6 ms" in careless["result"]["content"][0]["text"]
+
+
+def test_mcp_answers_what_strict_readers_of_json_take(store: Any) -> None:
+    lens = jevlens.Lens("local", store)
+    output = LONG.replace("step 7:", "caf\udce9 \U0001f600 \ud800:")
+    id = lens.see(output, "bash", RUN_ARGS).id
+    (reply,) = served(lens, rpc("tools/call", name="recall", arguments={"id": id, "lines": "8"}))
+    assert "caf\ufffd \U0001f600 \ufffd: compiled" in reply["result"]["content"][0]["text"]
+    assert lens.original(id) == output
 
 
 def test_mcp_answers_a_ping_while_a_recall_takes_long(store: Any) -> None:
