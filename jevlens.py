@@ -1695,7 +1695,8 @@ def mcp_call(lens: Lens, name: str, args: Any) -> Json:
     except Exception as error:
         text, failed = str(error), True
     # bytes that are no UTF-8 are lone surrogates here, and an answer with one is dropped by strict readers of JSON
-    return {"content": [{"type": "text", "text": re.sub("[\ud800-\udfff]", "\ufffd", text)}], "isError": failed}
+    text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return {"content": [{"type": "text", "text": text}], "isError": failed}
 
 
 def mcp_answer(lens: Lens, line: bytes) -> None:
