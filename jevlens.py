@@ -342,8 +342,8 @@ def decide(kind: str, choice: Choice, offered: Sequence[str], settings: Settings
 # Every constant of the local judge. P(edited within 12 messages) was counted on recorded sessions; one edit that no
 # longer matches costs as much as 85,000 tokens, so a view of 3,000 tokens pays below about 3 in 100 (`break_even`).
 LOCAL: dict[str, float] = {
-    # P(edit) by shape where it is not near zero; of diffs and searches, those of named files, of diffs at its points
-    "break_even": 0.03, "docs": 0.20, "config": 0.33, "diff": 0.21, "search": 0.16, "diff at": -1,
+    # P(edit) by shape where it is not near zero; of diffs and searches, those of named files
+    "break_even": 0.03, "docs": 0.20, "config": 0.33, "diff": 0.21, "search": 0.16,
     # points for a read of code, summed to the phase of the session
     "no edit yet": -2, "many edits": 1, "many edits from": 16, "reading": -1, "reading from": 3, "long reading": -1,
     "long reading from": 5, "after a read": -1, "asked to look": -1, "opening": 2, "opening messages": 3,
@@ -392,8 +392,7 @@ class LocalJudge:
         named = os.path.basename(path).lower() in (case.latest + case.task).lower()
         spared = (not case.session.edits and _says("review", asked) and not _says("order", asked)
                   or doc.shape in ("docs", "config") and _says("outside", path) and not named
-                  or doc.shape in ("diff", "search") and not views.named_files(case.tool, case.args)
-                  or doc.shape == "diff" and phase(case) < LOCAL["diff at"])
+                  or doc.shape in ("diff", "search") and not views.named_files(case.tool, case.args))
         p = 0.0 if spared else LOCAL.get(doc.shape, 0.0)
         if doc.kind == "code": p = EDITED_AT.get(min(phase(case), max(EDITED_AT)), 0.0)
         return p / (p + LOCAL["break_even"])

@@ -1565,17 +1565,12 @@ def test_phase_counts_what_makes_an_edit_likelier(sentence: str) -> None:
     assert points[0] > points[1]
 
 
-def test_a_diff_of_a_named_file_is_edited_from_once_the_session_edits() -> None:
-    judge, call = jevlens.LocalJudge(), {"command": "git diff -- pkg/calc.py"}
-    session = session_of(*[("total = 0", "read", {"path": f"a{n}.py"}) for n in range(5)])
-    for _ in range(4):
-        session.messages += 1
-    early = judged_case(session, DIFF_TEXT, "bash", call)
-    assert jevlens.phase(early) < jevlens.LOCAL["diff at"] and judge.needs_full(early) < 0.5
-    edited = judged_case(session_of(SHOP_EDIT), DIFF_TEXT, "bash", call)
-    assert judge.needs_full(edited) > 0.5
-    whole = judged_case(session_of(SHOP_EDIT), DIFF_TEXT, "bash", {"command": "git diff"})
-    assert judge.needs_full(whole) < 0.5
+def test_a_diff_of_a_named_file_is_edited_from() -> None:
+    judge = jevlens.LocalJudge()
+    for session in (session_of(SHOP_EDIT), session_of(*[("total = 0", "read", {"path": f"a{n}.py"}) for n in range(5)])):
+        named = judged_case(session, DIFF_TEXT, "bash", {"command": "git diff -- pkg/calc.py"})
+        whole = judged_case(session, DIFF_TEXT, "bash", {"command": "git diff"})
+        assert judge.needs_full(whole) < 0.5 < judge.needs_full(named)
 
 
 def test_every_constant_of_the_local_judge_is_used_and_there_are_at_most_forty() -> None:
