@@ -1567,7 +1567,8 @@ def test_phase_counts_what_makes_an_edit_likelier(sentence: str) -> None:
 
 def test_a_diff_of_a_named_file_is_edited_from() -> None:
     judge = jevlens.LocalJudge()
-    for session in (session_of(SHOP_EDIT), session_of(*[("total = 0", "read", {"path": f"a{n}.py"}) for n in range(5)])):
+    reads = [("total = 0", "read", {"path": f"a{n}.py"}) for n in range(5)]
+    for session in (session_of(SHOP_EDIT), session_of(*reads)):
         named = judged_case(session, DIFF_TEXT, "bash", {"command": "git diff -- pkg/calc.py"})
         whole = judged_case(session, DIFF_TEXT, "bash", {"command": "git diff"})
         assert judge.needs_full(whole) < 0.5 < judge.needs_full(named)
