@@ -1452,14 +1452,15 @@ def without_known(doc: views.Doc, view: views.View, runs: Sequence[views.Known])
 
 
 def dropped_names(doc: views.Doc, view: views.View) -> tuple[str, ...]:
-    """Names of the outermost blocks of code of which no line but the first is sent or known.
+    """Names of the outermost blocks of code of which no line but the first is sent or known; what stands between blocks
+    has no name that tells anything.
 
     Beginning and end of a huge text need none, and finding blocks in it would take half a second a megabyte.
     """
     kept = set(view.keep).union(*(range(run.start, run.end) for run in view.known))
     units = doc.units() if doc.kind == "code" and view.name != "head_tail" and len(kept) < len(doc.lines) else ()
-    return tuple(dict.fromkeys(unit.name for unit in units if unit.name and unit.end - unit.start > 3
-                               and kept.isdisjoint((unit.end - 2, unit.end - 1))))
+    named = [unit for unit in units if unit.kind not in ("rest", "section") and unit.end - unit.start > 3]
+    return tuple(dict.fromkeys(unit.name for unit in named if kept.isdisjoint((unit.end - 2, unit.end - 1))))
 
 
 def make_judge(judge: Any, settings: Settings) -> Any:

@@ -2320,6 +2320,12 @@ def test_a_footer_takes_at_most_forty_tokens_and_a_few_names() -> None:
     assert f"jevlens.py recall {seen.id} --lines a-b" in shell_form and 'recall("' not in shell_form
 
 
+def test_the_footer_names_functions_not_what_stands_between_them() -> None:
+    between = "\n".join(f"register({n})" for n in range(40))
+    seen = jevlens.Lens("local", settings=OUTLINE_LENS).see(MODULE + "\n" + between + "\n" + MODULE, *READ_SHOP)
+    assert seen.dropped and not any("register" in name or "(" in name for name in seen.dropped)
+
+
 def test_the_footer_may_be_another_one_or_none() -> None:
     seen = jevlens.Lens("local", settings=OUTLINE_LENS, footer=False).see(MODULE, *READ_SHOP)
     assert seen.id and "[jevlens" not in seen.text and seen.text.rstrip().endswith("return value * 39")
