@@ -129,16 +129,16 @@ class Settings:
         """Settings from an environment; what is no value of its setting stays at the default, with a line on stderr."""
         values: dict[str, Any] = {}
         for item in fields(cls):
-            raw = values.get("variant", {}).get(item.name, environ.get(item.metadata["env"], ""))
-            try:
-                if raw != "": values[item.name] = item.metadata["value"](raw)
-            except (JevlensError, OSError, ValueError, TypeError, AttributeError, OverflowError, RecursionError):
-                print(f"jevlens: {item.metadata['env']}: ignored, not a value of this setting", file=sys.stderr)
+            for raw in (environ.get(item.metadata["env"]), values.get("variant", {}).get(item.name)):
+                try:
+                    if raw not in (None, ""): values[item.name] = item.metadata["value"](raw)
+                except (JevlensError, OSError, ValueError, TypeError, AttributeError, OverflowError, RecursionError):
+                    print(f"jevlens: {item.metadata['env']}: ignored, not a value of this setting", file=sys.stderr)
         folders = {"win32": ("LOCALAPPDATA", "~/AppData/Local"), "darwin": ("", "~/Library/Application Support")}
         name, usual = folders.get(sys.platform, ("XDG_DATA_HOME", "~/.local/share"))
-        folder = os.path.join(environ.get(name) or os.path.expanduser(usual), "jevlens")
-        values.setdefault("key_file", os.path.join(values.setdefault("data_dir", folder), "key"))
-        return cls(**values)
+        values.setdefault("data_dir", os.path.join(environ.get(name) or usual, "jevlens"))
+        values.setdefault("key_file", os.path.join(values["data_dir"], "key"))
+        return cls(**{**values, **{key: os.path.expanduser(values[key]) for key in ("data_dir", "key_file")}})
 
 
 def tokens(text: str) -> int:
@@ -694,10 +694,10 @@ def _checked(question: Json, field: str) -> Json:
     _hold(str(kind) in _CRITERIA, f"{field}.type", "noul, choice or score", kind, RequestError)
     _hold(_filled(text), f"{field}.instructions", "a text", text, RequestError)
     form, low, high, want = _CRITERIA[str(kind)]
-    parts = [*given, *given.values()] if isinstance(given, dict) else given or ()
+    parts = [*(name or "" for name in given), *given.values()] if isinstance(given, dict) else given
     good = _filled(given, form, low, high) and all(_filled(part) or part is None and kind == "choice" for part in parts)
-    good = good and (kind != "noul" or sorted(given or ()) == ["false", "true"])
-    _hold(good or (kind, given) == ("noul", None), f"{field}.criteria", want, given, RequestError)
+    good = good and (kind != "noul" or sorted(given) == ["false", "true"]) or kind == "noul" and given is None
+    _hold(good, f"{field}.criteria", want, given, RequestError)
     _encoded(question, field)
     return question
 
@@ -773,7 +773,8 @@ def _unrepeated(pairs: list[tuple[str, Any]]) -> Any:
 def _hold(good: bool, field: str, want: str, value: Any, error: Any = AnswerError) -> Any:
     """The value, if `good`; else `error`, which tells its type or number only, as it may hold anything."""
     if good: return value
-    raise error(field, want, str(value)[:9] if type(value) in (int, float) else type(value).__name__)
+    number = type(value) in (int, float) and abs(value) < 1e9
+    raise error(field, want, f"{value:.4g}" if number else type(value).__name__)
 
 
 # ---------------------------------------------------------------- System One: transport, providers, keys
@@ -781,7 +782,7 @@ def _hold(good: bool, field: str, want: str, value: Any, error: Any = AnswerErro
 HEADERS = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": f"jevlens/{__version__}"}
 BACKOFF = 0.5, 5.0  # seconds before the second try, doubling, and the cap; less up to a quarter (official clients)
 NEVER = float("inf")  # seconds to wait where another try cannot help
-WORD = r"[!-~]{1,80}"  # a request id that a message may show: ASCII, no space
+WORD = r"[!-~]+"  # a key, as the official client demands, or a request id that a message may show: ASCII, no space
 # Error types that a message of ours may repeat; nothing else that a server says gets into one.
 ERROR_TYPES = ("authentication_error", "api_usage_error", "max_tokens_exceeded", "customer_verification_required",
                "rate_limit_error", "overloaded_error", "server_error")
@@ -794,7 +795,7 @@ CAUSES = {"gaierror": "name not resolved", "ConnectionRefusedError": "refused", 
           "ConnectionError": "dropped", "HTTPException": "dropped"}
 # RFC 3986 without user information, query and fragment: origin (http only for a loopback address), its host, path, end
 URL = (r"(?ai)((?:https://|http://(?=(?:localhost|\[::1\]|127(?:\.\d{1,3}){3})(?:[:/]|$)))(\[[\da-f:.]+\]|[a-z\d._-]+)"
-       r"(?::\d{1,5})?)((?:/[a-z0-9%._~!$&'()*+,;=:@-]+)*?)(/v1|/systemone|/decisions|/ai/run)?/?")
+       r"(?::\d{1,5})?)((?:/[a-z0-9%._~!$&'()*+,;=:@-]+)*?)((?-i:/v1|/systemone|/decisions|/ai/run))?/?")
 # A server of System One. `host`: "" where only `base_url` tells; `path`: makes a root, a /v1 base or a full URL, {NAME}
 # is of the environment; `price`: dollars for a million input tokens (output is free); `envelope`: see build_request.
 Api = collections.namedtuple("Api", "model key_env host path price envelope", defaults=("", "", "", 0.042, ""))
@@ -878,15 +879,17 @@ class SystemOne:
                  environ: Mapping[str, str] = os.environ, key_file: str = "") -> None:
         first, _, rest = (model or "").partition("/")
         named = first if first in PROVIDERS else "self-hosted" if base_url else "typesafe"
-        row, own = PROVIDERS[named], {name: text.strip() for name, text in environ.items() if named == "typesafe"}
-        base = f"https://{row.host}{row.path}".format_map(collections.defaultdict(str, environ))
+        owners = (name for name, row in PROVIDERS.items() if base_url and row.host == endpoint(base_url)[1])
+        self.provider = next(owners, named)
+        self.row = PROVIDERS[self.provider]
+        own = {name: text.strip() for name, text in environ.items() if self.provider == "typesafe"}
+        base = f"https://{self.row.host}{self.row.path}".format_map(collections.defaultdict(str, environ))
         self.url, self.host = endpoint(base_url or own.get("TYPESAFE_BASE_URL") or base)
-        self.provider, self.row = next((item for item in PROVIDERS.items() if item[1].host == self.host), (named, row))
         self.model = (rest if first == self.provider else model) or own.get("TYPESAFE_DEFAULT_MODEL") or self.row.model
         self.timeout, self.retries, self.pin, self._transport = timeout, retries, pin, transport
         path = key_file or Settings.load(environ).key_file
         self._key, self.key_source = self._found(environ, path) if api_key is None else (api_key, "the argument")
-        if self.key_source and not (self._key.isascii() and self._key.isprintable() and len(self._key.split()) == 1):
+        if self.key_source and not re.fullmatch(WORD, self._key):
             raise JevlensError(f"key: from {self.key_source}: want printable ASCII without spaces")
 
     def _found(self, environ: Mapping[str, str], path: str) -> tuple[str, str]:
@@ -932,7 +935,7 @@ class SystemOne:
                 # nothing of a reply that holds our key may reach a message or a log; a shorter one is a part of words
                 if len(self._key) >= 8 and (self._key in id or self._key.encode() in data):
                     raise AnswerError("body", "an answer", "our key")
-                id = id if re.fullmatch(WORD, id) else ""
+                id = id if re.fullmatch(WORD, id) and len(id) <= 80 else ""
                 if status != 200:
                     kind = next((kind for kind in ERROR_TYPES if kind.encode() in data), "")
                     raise RefusedError(status if 100 <= status <= 599 else 0, kind, id, asked_wait(got, time.time()))

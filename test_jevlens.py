@@ -2743,6 +2743,25 @@ def test_the_defaults_are_those_of_the_known_system() -> None:
     assert os.path.isabs(default.data_dir) and os.path.basename(default.data_dir) == "jevlens"
     moved = jevlens.Settings.load({"JEV_LENS_DATA_DIR": "there"})
     assert (moved.data_dir, moved.key_file) == ("there", os.path.join("there", "key"))
+    for name in ("JEV_LENS_DATA_DIR", "JEV_LENS_KEY_FILE"):  # a host's own settings reach us without a shell
+        moved = jevlens.Settings.load({name: os.path.join("~", "x")})
+        assert os.path.isabs(moved.data_dir) and moved.key_file.startswith(os.path.expanduser(os.path.join("~", "x")))
+
+
+FOLDERS = {
+    ("linux", "XDG_DATA_HOME"): "~/.local/share", ("freebsd14", "XDG_DATA_HOME"): "~/.local/share",
+    ("darwin", ""): "~/Library/Application Support", ("win32", "LOCALAPPDATA"): "~/AppData/Local"}
+
+
+@pytest.mark.parametrize("platform, name", FOLDERS)
+def test_the_folder_is_the_platforms_own(platform: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", platform)
+    usual = os.path.expanduser(FOLDERS[platform, name])
+    for environ, folder in (({}, usual), ({name: ""}, usual), ({name: "/base"}, "/base"), ({name: "~"}, "~")):
+        if name or not environ:
+            data_dir = os.path.join(os.path.expanduser(folder), "jevlens")
+            settings = jevlens.Settings.load(environ)
+            assert (settings.data_dir, settings.key_file) == (data_dir, os.path.join(data_dir, "key"))
 
 
 VARIANTS: dict[str, tuple[str, dict[str, Any], int]] = {
@@ -2752,7 +2771,8 @@ VARIANTS: dict[str, tuple[str, dict[str, Any], int]] = {
     "prompts": ('{"prompts": {"a": "b"}}', {"variant": {"prompts": {"a": "b"}}}, 0),
     "a value out of bounds": ('{"config": {"expand_above": 7, "min_tokens": 6}}', {"min_tokens": 6}, 1),
     "a value of another type": ('{"config": {"min_tokens": [1], "disabled": "on", "code_policy": []}}',
-                                {"min_tokens": 1200}, 3),
+                                {}, 3),
+    "nothing": ('{"config": {"min_tokens": null, "model": null, "key_file": "", "data_dir": null}}', {}, 0),
     "an unknown field": ('{"config": {"nobodys": 7}}', {}, 0),
     "no JSON": ("{", {}, 1),
     "not UTF-8": ("\xff", {}, 1),
@@ -3337,6 +3357,16 @@ def test_a_pinned_model_must_have_answered() -> None:
         parse_answer(body, ASKED, pin="jev-1.14.0")
 
 
+class Array:
+    """As an array of numpy: neither true nor false, and not compared as one."""
+
+    def __bool__(self) -> bool:
+        raise ValueError("ambiguous")
+
+    def __eq__(self, other: object) -> Any:
+        return self
+
+
 LONE = "\ud800"  # a lone surrogate: what a byte that is not UTF-8 becomes
 REFUSED_REQUESTS: Dict[str, Tuple[Callable[[], object], str]] = {
     "no question": (lambda: build_request("", {}), "questions"),
@@ -3358,6 +3388,12 @@ REFUSED_REQUESTS: Dict[str, Tuple[Callable[[], object], str]] = {
     "256 options": (lambda: choice("a?", {str(n): None for n in range(256)}), "choice.criteria"),
     "options in a list": (lambda: choice("a?", ["a", "b"]), "choice.criteria"),  # type: ignore[arg-type]
     "an option without a name": (lambda: choice("a?", {"": "a"}), "choice.criteria"),
+    "an option named by null": (lambda: choice("a?", {None: "a"}), "choice.criteria"),  # type: ignore[dict-item]
+    "a number of 5,000 digits": (lambda: build_request(10 ** 5000, ASKED), "state"),
+    "an array of another library": (lambda: choice("a?", Array()), "choice.criteria"),  # type: ignore[arg-type]
+    "levels in an array of another library": (lambda: score("a?", Array()), "score.criteria"),
+    "sides in an array of another library": (
+        lambda: build_request("", {"a": {**noul("a?"), "criteria": Array()}}), "questions.a.criteria"),
     "an option that is a number": (lambda: choice("a?", {"a": 1}), "choice.criteria"),
     "no levels": (lambda: score("a?", []), "score.criteria"),
     "eleven levels": (lambda: score("a?", ["level"] * 11), "score.criteria"),
@@ -3728,6 +3764,7 @@ ENDPOINTS: Dict[str, str] = {
     "https://openrouter.ai/api/v1/": "https://openrouter.ai/api/v1/systemone",
     "https://openrouter.ai/api/alpha/decisions": "https://openrouter.ai/api/alpha/decisions",
     "https://a.example:8443/x/v1/systemone": "https://a.example:8443/x/v1/systemone",
+    "https://a.example/V1": "https://a.example/V1/v1/systemone",  # paths are told apart by case
     "http://localhost:8000": "http://localhost:8000/v1/systemone",
     "http://127.0.0.1": "http://127.0.0.1/v1/systemone",
     "http://[::1]:80": "http://[::1]:80/v1/systemone",
@@ -3787,13 +3824,18 @@ def test_typesafe_reads_its_own_environment() -> None:
     client = SystemOne(environ={**environ, "JEV_LENS_DATA_DIR": "nowhere"})
     assert (client.url, client.model, client.key_source) == ("https://eu.example/v1/systemone", "jev-preview", "")
     assert SystemOne("k", "https://b.example", "jev-1.13.0", environ=environ).url == "https://b.example/v1/systemone"
+    assert SystemOne("k", "https://api.typesafe.ai", environ=environ).model == "jev-preview"
+    # what is set for TypeSafe's clients belongs together, wherever its URL leads
+    gateway = {**environ, "TYPESAFE_BASE_URL": "https://openrouter.ai/api", "TYPESAFE_API_KEY": "k"}
+    client = SystemOne(environ=gateway)
+    assert (client.provider, client.model, client.key_source) == ("typesafe", "jev-preview", "TYPESAFE_API_KEY")
     with pytest.raises(JevlensError, match="base URL"):
         SystemOne(model="cloudflare-workers-ai", environ={})
     with pytest.raises(JevlensError, match="key: none for typesafe: set TYPESAFE_API_KEY"):
         SystemOne(environ={"JEV_LENS_DATA_DIR": "nowhere"}).ask("s", ASKED)
 
 
-@pytest.mark.parametrize("key", ["", " ", "two words", "líne", "k\r\nX-Evil: 1", "tab\t"])
+@pytest.mark.parametrize("key", ["", " ", "two words", " begins", "ends ", "líne", "k\r\nX-Evil: 1", "tab\t"])
 def test_what_cannot_be_a_key_is_not_sent(key: str) -> None:
     with pytest.raises(JevlensError, match="key: from the argument") as caught:
         SystemOne(key)
