@@ -596,8 +596,9 @@ class JevJudge:
                 self._ratio = min(4.0, max(1.0, len(request) / (kept[1].input_tokens or len(request) / 2)))
             except JevlensError as error:
                 kept[:] = now + 60, error, str(error)
+            facts = {name: fact for name, fact in vars(kept[1]).items() if fact != NEVER}  # JSON has no infinity
             spent = round((self.clock() - now) * 1000)
-            if self.log: self.log({"event": "ask", "ms": spent, **vars(kept[1]), "fault": kept[2]})
+            if self.log: self.log({"event": "ask", "ms": spent, **facts, "fault": kept[2]})
         if kept[2]: raise kept[1]
         return kept[1]
 
@@ -694,9 +695,9 @@ def _checked(question: Json, field: str) -> Json:
     _hold(str(kind) in _CRITERIA, f"{field}.type", "noul, choice or score", kind, RequestError)
     _hold(_filled(text), f"{field}.instructions", "a text", text, RequestError)
     form, low, high, want = _CRITERIA[str(kind)]
-    parts = [*(name or "" for name in given), *given.values()] if isinstance(given, dict) else given
+    parts: Any = [*(name or "" for name in given), *given.values()] if isinstance(given, dict) else given
     good = _filled(given, form, low, high) and all(_filled(part) or part is None and kind == "choice" for part in parts)
-    good = good and (kind != "noul" or sorted(given) == ["false", "true"]) or kind == "noul" and given is None
+    good = good and (kind != "noul" or sorted(given or ()) == ["false", "true"]) or kind == "noul" and given is None
     _hold(good, f"{field}.criteria", want, given, RequestError)
     _encoded(question, field)
     return question
@@ -761,7 +762,7 @@ def _keyed(found: Any, names: Collection[str], field: str) -> Any:
 
 def _number(record: Mapping[str, Any], key: str, field: str, high: float = 1) -> float:
     """record[key] as a float in 0..high; a boolean, text, NaN or an infinity is a fault."""
-    value = record.get(key, -1)
+    value: Any = record.get(key)
     return float(_hold(type(value) in (int, float) and 0 <= value <= high, f"{field}.{key}", f"0..{high}", value))
 
 
@@ -918,7 +919,7 @@ class SystemOne:
         box: list[Answers | Exception] = []
         # a thread, since nothing else can bound a DNS look-up; where the server never ends its headers it ends with us
         thread = threading.Thread(target=self._try, args=(box, body, questions, end, cancel), daemon=True)
-        thread.start()
+        if time.monotonic() < end and not cancel.is_set(): thread.start()
         while not box and not cancel.is_set() and (left := end - time.monotonic()) > 0:
             thread.join(min(0.05, left))  # seconds between looks at `cancel`
         found = box[0] if box else DeadlineError()

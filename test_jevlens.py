@@ -3665,6 +3665,20 @@ def test_a_slow_name_look_up_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None
     assert time.monotonic() - began < 1.5
 
 
+@pytest.mark.parametrize("timeout", [0, -1, 1e-9, float("nan")])
+def test_after_the_deadline_nothing_is_sent(timeout: float) -> None:
+    sent: List[object] = []
+    client = SystemOne("k", "https://a.example", transport=lambda *args: sent.append(args) or (500, {}, b""))
+    cancel = threading.Event()
+    with pytest.raises(DeadlineError):
+        client.ask("s", ASKED, timeout)
+    cancel.set()
+    with pytest.raises(TransportError, match="cancelled"):
+        client.ask("s", ASKED, cancel=cancel)
+    time.sleep(0.02)
+    assert not sent
+
+
 def test_any_transport_is_held_to_the_deadline() -> None:
     with pytest.raises(DeadlineError):
         SystemOne("k", "https://a.example", transport=lambda *_: time.sleep(2), timeout=0.1).ask("s", ASKED)
@@ -4191,12 +4205,14 @@ def test_secrets_stay_here_and_the_agent_sees_them() -> None:
 
 
 @pytest.mark.parametrize("case", FAULTS)
-def test_no_fault_reaches_the_agent_as_anything_but_the_full_text(case: str) -> None:
+def test_no_fault_reaches_the_agent_as_anything_but_the_full_text(case: str, tmp_path: pathlib.Path) -> None:
     with Server(FAULTS[case][0]) as server:
         settings = jevlens.Settings(wait_ms=300)
-        lens = jevlens.Lens(JevJudge(SystemOne("k", server.url, retries=0), settings), settings=settings)
+        lens = jevlens.Lens(JevJudge(SystemOne("k", server.url, retries=0), settings), tmp_path, settings)
         began = time.monotonic()
         seen = lens.see(NOTES, "bash", {"command": "report"})
+        for line in (tmp_path / "log.jsonl").read_text("ascii").splitlines():  # for other programs, too
+            assert json.loads(line, parse_constant=int)["t"]
         assert server.requests and time.monotonic() - began < 2
         assert seen.text is NOTES and seen.view == "full" and seen.reason.startswith("judge: System One")
         assert lens.stats()["failed"] == 1 and lens.stats()["degraded"]
