@@ -1213,8 +1213,8 @@ class Seen(NamedTuple):
 
 
 MOST_CHARS = 400_000  # half of a window of 200,000 tokens: sent whole, it ends the session whatever the odds say
-# tool and command of our own recall, also as hosts name a tool of an MCP server
-RECALL = r"(?s)(?:\S*lens\S*__)?recall |bash .*jevlens(?:\.py)? recall "
+# tool and command of our own recall, also as hosts name a tool of an MCP server: mcp__lens__recall, lens-recall, …
+RECALL = r"(?s)(?:\S*lens\S*[-_.])?recall |bash .*jevlens(?:\.py)? recall "
 
 
 def default_footer(seen: Seen, how: str = 'recall("{}", lines="a-b" or pattern=… or block=…)') -> str:

@@ -1887,6 +1887,8 @@ UNCHANGED: dict[str, tuple[Any, str, dict[str, Any], dict[str, Any], str]] = {
     "a new file by the one editor tool": (LARGE_EDIT, "str_replace_editor", {"command": "create"}, {}, "own-edit"),
     "our own recall, a tool": (MODULE, "recall", {"id": "r0123456789a"}, {}, "recall"),
     "our own recall, over MCP": (MODULE, "mcp__jevlens__recall", {"id": "r0123456789a"}, {}, "recall"),
+    "our own recall, as Copilot CLI names it": (MODULE, "lens-recall", {"id": "r0123456789a"}, {}, "recall"),
+    "our own recall, as opencode names it": (MODULE, "jevlens_recall", {"id": "r0123456789a"}, {}, "recall"),
     "our own recall, a shell command": (
         MODULE, "Bash", {"command": "cd /w && python3 -E -s jevlens.py recall r0123456789a --raw"}, {}, "recall"),
     "our own recall, installed": (MODULE, "bash", {"command": "jevlens recall r0123456789a"}, {}, "recall"),
