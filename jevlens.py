@@ -27,6 +27,7 @@ def gate(data: bytes) -> bytes:
     """
     least = os.environ.get("JEV_LENS_PRESEND_MIN_TOKENS", "")
     small = len(data) <= 4 * (int(least) if least.isdecimal() else 1200) - 4
+    if os.environ.get("JEV_LENS_VARIANT"): return data  # the file may say another size
     # nothing was printed, so there is nothing to flush
     if small and data[:1] + data.rstrip()[-1:] == b"{}" and (b"tool_resp" in data or b"toolResu" in data): os._exit(0)
     return data

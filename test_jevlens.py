@@ -4820,6 +4820,7 @@ GATE: Dict[str, Tuple[bytes, Dict[str, str], bool]] = {  # sentence -> (input, e
     "one byte less does": (b'{"toolResult": "%s"}' % (b"x" * 4778), {}, False),
     "the setting counts": (b'{"tool_response": "abcd"}', {"JEV_LENS_PRESEND_MIN_TOKENS": "3"}, True),
     "a digit that is no number does not": (b'{"tool_response": 1}', {"JEV_LENS_PRESEND_MIN_TOKENS": "²"}, False),
+    "a variant file may have another size": (b'{"tool_response": "abcd"}', {"JEV_LENS_VARIANT": "a.json"}, True),
     "a torn one is logged by the rest": (b'{"tool_response": {"stdout": "o', {}, True),
     "one without a result too": (b'{"event": 1}', {}, True),
 }  # fmt: skip
