@@ -66,6 +66,9 @@ __all__ = ["Answer", "AnswerError", "Answers", "Case", "Choice", "DeadlineError"
 class JevlensError(Exception):
     """Every error that this file raises; the message reads `what: why`."""
 
+    def __reduce__(self) -> Any:  # so that it can be copied, and sent to another process
+        return type(self).__new__, (type(self), *self.args), vars(self)
+
 
 def fault(error: Exception) -> str:
     """What an error says, if it is ours; else its kind and the system's words, since others may tell anything."""
@@ -596,11 +599,11 @@ class JevJudge:
                 kept[:] = float("inf"), self.client.ask(state, questions, timeout=end - now), ""
                 self._ratio = min(4.0, max(1.0, len(request) / (kept[1].input_tokens or len(request) / 2)))
             except JevlensError as error:
-                kept[:] = now + 60, error, str(error)
+                kept[:] = now + 60, copy.copy(error), str(error)  # a traceback would keep the whole output
             facts = {name: fact for name, fact in vars(kept[1]).items() if fact != NEVER}  # JSON has no infinity
             spent = round((self.clock() - now) * 1000)
             if self.log: self.log({"event": "ask", "ms": spent, **facts, "fault": kept[2]})
-        if kept[2]: raise kept[1]
+        if kept[2]: raise copy.copy(kept[1])
         return kept[1]
 
 

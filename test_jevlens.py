@@ -9,6 +9,7 @@ import base64
 import contextlib
 import copy
 import errno
+import gc
 import gzip
 import hashlib
 import html
@@ -17,6 +18,7 @@ import itertools
 import json
 import os
 import pathlib
+import pickle
 import random
 import re
 import shlex
@@ -29,6 +31,7 @@ import sys
 import threading
 import time
 import types
+import weakref
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Sequence, Tuple, Union
 
 import pytest
@@ -4114,6 +4117,27 @@ def test_answers_and_failures_are_remembered() -> None:
         judge.need(case_of(str(n)), blocks_of(1))
     judge.need(case_of(), blocks_of(2))
     assert len(client.asked) == 304  # 256 answers are kept: the first one was asked for again
+
+
+@pytest.mark.parametrize("on_error", ["full", "local"])
+def test_a_kept_failure_does_not_keep_the_output(on_error: str) -> None:
+    docs: List[Any] = []
+    judge = JevJudge(Jev(error=RefusedError(503, "", "req_1")), jevlens.Settings(on_error=on_error))
+    for _ in range(2):
+        case = case_of()
+        docs.append(weakref.ref(case.doc))
+        with contextlib.suppress(RefusedError):
+            judge.need(case, blocks_of(2))
+    del case
+    gc.collect()
+    assert [ref() for ref in docs] == [None, None]
+
+
+@pytest.mark.parametrize("error", [RefusedError(429, "rate_limit_error", "req_1", 3.0), TransportError("dropped"),
+                                   DeadlineError(), AnswerError("answers", "an object", "list"), JevlensError("a: b")])
+def test_an_error_survives_being_copied(error: JevlensError) -> None:
+    for again in (copy.copy(error), pickle.loads(pickle.dumps(error))):
+        assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))
 
 
 def test_failures_are_counted_until_the_next_success() -> None:
