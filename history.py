@@ -535,8 +535,7 @@ def extract(entries: Iterable[Entry] | Index, query: str, *, max_view_bytes: int
     hit it takes the newest, the oldest and the middles. Too small a bound gives a form without quotations, then "".
     Passing an `Index` (or the same list, grown) again costs no second indexing. Raises HistoryError on other profiles.
     """
-    if profile not in ("default", "seed"):
-        raise HistoryError(f"jevlens: profile: {profile!r} is neither 'default' nor 'seed'")
+    if profile not in ("default", "seed"): raise HistoryError(f"jevlens: profile: {profile!r} is not default or seed")
     index = entries if isinstance(entries, Index) else _index_of(entries)
     hidden, given, said = frozenset(exclude), salience or {}, dict.fromkeys(diagnostics)
     sources = [source for source in index.sources if source.id not in hidden]
@@ -579,8 +578,7 @@ def _order(index: Index, query: str, known: Mapping[str, float], hidden: Contain
     total = {i: scores[i] + top * more.get(s.id, 0.0) for i, s in enumerate(sources) if s.id not in hidden}
     keys = {i: -round(score / (index.lengths[i] + 10) ** PER_TERM, 9) for i, score in total.items() if score > 0}
     for i in sorted(keys, key=keys.__getitem__) or visits(len(scores), most):
-        first = max(0, i - 1) if index.lengths[i] <= SHORT_REPLY else i
-        yield [source for source in sources[first:i + 1] if source.id not in hidden]
+        yield [s for s in sources[max(0, i - (index.lengths[i] <= SHORT_REPLY)):i + 1] if s.id not in hidden]
 
 
 def _fill(order: Iterable[Sequence[Source]], seed: bool, room: int) -> dict[str, str]:
@@ -635,26 +633,24 @@ REASONS = ("classifier unavailable", "timeout", "cancelled", "model not register
            "invalid response", "classifier error", "classifier aborted")
 
 
-def salience_request(asked: Sequence[Bundle], most_bytes: int) -> Entry:
+def salience_request(asked: Sequence[Bundle], room: int) -> Entry:
     """State and questions on these bundles, one noul each, c0, c1 …; the last are dropped until all fits.
 
-    `most_bytes` bounds the compact JSON of both together, in UTF-8 bytes.
+    `room` bounds the compact JSON of both together, in UTF-8 bytes.
     """
     records = [{"id": f"c{i}", "sources": [*map(_row, bundle.sources)]} for i, bundle in enumerate(asked)]
     questions = {f"c{i}": _noul(SALIENCE_QUESTION[0].format(i), *SALIENCE_QUESTION[1:]) for i in range(len(asked))}
     request = {"state": {"rubric": RUBRIC, "records": records}, "questions": questions}
-    fits = not asked or len(_json(request).encode()) <= most_bytes
-    return request if fits else salience_request(asked[:-1], most_bytes)
+    return request if not asked or len(_json(request).encode()) <= room else salience_request(asked[:-1], room)
 
 
-def salience_values(answer: Any, asked: Collection[str]) -> list[float | str]:
+def salience_values(got: Any, ids: Collection[str]) -> list[float | str]:
     """The probabilities in the order asked. One wrong key or value voids them all: then, and for a failure (an
     exception or a text), one of REASONS for each."""
-    values = [_share(answer.get(name)) for name in asked] if isinstance(answer, Mapping) else [None]
-    if None not in values and len(answer) == len(asked): return cast(List[Union[float, str]], values)
-    told = "timeout" if isinstance(answer, TimeoutError) else str(answer)
-    told = told if isinstance(answer, (Exception, str)) else "invalid response"
-    return [told if told in REASONS else "classifier failure"] * len(asked)
+    values = [_share(got.get(name)) for name in ids] if isinstance(got, Mapping) else [None]
+    if None not in values and len(got) == len(ids): return cast(List[Union[float, str]], values)
+    why = str(got) if isinstance(got, (Exception, str)) else "invalid response"
+    return ["timeout" if isinstance(got, TimeoutError) else why if why in REASONS else "classifier failure"] * len(ids)
 
 
 class ExtractiveHistory:
@@ -795,7 +791,7 @@ def expand(entries: Sequence[Entry], ids: Sequence[str]) -> dict[str, Any]:
 # An edit is {"type": "context_edit", "targetId": entry id, "replacement": text or None}.
 Ask = Callable[[Dict[str, Any], Dict[str, Any], float], Mapping[str, Any]]  # state, questions, seconds -> answers by id
 # what texts of ours begin with, and those of the ledger; the largest size that a setting may have
-MARK, _PRUNED, MOST_CHARS = "[context-guard]", "[jev-lens pruned:", 10_000_000
+MARK, _PRUNED, MOST = "[context-guard]", "[jev-lens pruned:", 10_000_000
 # (cache write, cache read) relative to the price of plain input
 PRICES = {"openai": (1.0, 0.1), "openai-codex": (1.0, 0.1), "anthropic": (1.25, 0.1), "anthropic-1h": (2.0, 0.1)}
 GUARD_SETTINGS: dict[str, Any] = {  # default, then lowest and highest of a number, or the words allowed
@@ -806,21 +802,22 @@ GUARD_SETTINGS: dict[str, Any] = {  # default, then lowest and highest of a numb
     # Exchanges: unrelated up to 0.10, relevant from 0.47 on; a saving of under 0.4 does not pay for the cache miss.
     # Cited files are off because answers also name files to rule them out; failing logs are the largest and go stale
     "mid_run_chunk_keep_threshold": (0.6, 0, 1), "none_threshold": (0.5, 0, 1), "small_keep_threshold": (0.45, 0, 1),
-    "exchange_omit_threshold": (0.2, 0, 1), "max_keep_ratio": (0.6, 0, 1), "keep_cited_files": (False,),
-    "pin_anthropic_cache": (True,), "distill_errors": (True,), "prune_exchanges": (True,), "mid_run": (True,),
+    "exchange_omit_threshold": (0.2, 0, 1), "max_keep_ratio": (0.6, 0, 1), "keep_cited_files": (False,), "mid_run": (
+        True,), "distill_errors": (True,), "prune_exchanges": (True,), "pin_anthropic_cache": (True,), "enabled": (
+            True,), "mid_run_break_even": (True,), "exchange_break_even": (True,), "prices": ("anthropic", *PRICES),
     # characters: reads of about 2,300 were never worth an edit; 0 as the smallest size: small outputs stay. A request
     # at its worst measured 83,214 bytes, 23,619 tokens of a window of 32,000
-    "mid_run_break_even": (True,), "exchange_break_even": (True,), "min_result_chars": (4000, 0, MOST_CHARS),
-    "min_run_chars": (8000, 0, MOST_CHARS), "small_result_min_chars": (400, 0, MOST_CHARS), "enabled": (True,),
-    "mid_run_batch_chars": (60_000, 0, MOST_CHARS), "mid_run_batch_chars_openai": (60_000, 0, MOST_CHARS),
-    # a request and its chunks; one budget in milliseconds for a whole pass, and the calls in flight; exchanges shown to
-    # the classifier (0: none), the newest that are spared, turns before an output may go, and an image (0: they stay)
-    "exchange_min_saving_chars": (8000, 0, MOST_CHARS), "max_segment_chars": (32_000, 2000, 200_000), "model": ("",),
-    "max_chunks_per_segment": (40, 2, 60), "timeout_ms": (8000, 500, 600_000), "concurrency": (6, 1, 32),
-    "history_exchanges": (3, 0, 10), "keep_recent_exchanges": (2, 0, 100), "mid_run_min_age_turns": (4, 1, 100),
-    "image_keep_turns": (3, 0, 1000), "exclude_tools": (["edit", "write"],), "prices": ("anthropic", *PRICES)}
-# shares: of what is judged, 60 to 90 % was removed; of an output that has to stand in one newer output to be its repeat
-REMOVAL_SHARE, NEAR_REPEAT = 0.7, 0.95
+    "min_result_chars": (4000, 0, MOST), "min_run_chars": (8000, 0, MOST), "small_result_min_chars": (400, 0, MOST),
+    "mid_run_batch_chars": (60_000, 0, MOST), "mid_run_batch_chars_openai": (60_000, 0, MOST), "max_segment_chars": (
+        32_000, 2000, 200_000), "exchange_min_saving_chars": (8000, 0, MOST), "max_chunks_per_segment": (40, 2, 60),
+    # one budget in milliseconds for a whole pass, and the calls in flight; exchanges shown to the classifier (0: none),
+    # the newest that are spared, turns before an output may go, and an image (0: they stay)
+    "timeout_ms": (8000, 500, 600_000), "concurrency": (6, 1, 32), "history_exchanges": (3, 0, 10),
+    "keep_recent_exchanges": (2, 0, 100), "mid_run_min_age_turns": (4, 1, 100), "image_keep_turns": (3, 0, 1000),
+    "exclude_tools": (["edit", "write"],), "model": ("openrouter/~typesafe/jev-latest",)}
+# shares: of what is judged, 60 to 90 % was removed; of an output that must stand in one newer output to be its repeat.
+# Prices when an edit makes nothing dearer, because the cache is gone anyway, or break-even is not asked for
+REMOVAL_SHARE, NEAR_REPEAT, FREE = 0.7, 0.95, (1.0, 1.0)
 
 # turn: which message of the agent made it, from 0; path: "" for none; key: calls with one key ask for the same
 Call = NamedTuple("Call", [("turn", int), ("tool", str), ("args", Entry), ("path", str), ("label", str), ("key", str)])
@@ -838,27 +835,26 @@ Chunk = NamedTuple("Chunk", [("label", str), ("start", int), ("end", int), ("tex
 Work = NamedTuple("Work", [("mid", bool), ("run", Run), ("earlier", Entry), ("s", SimpleNamespace)])
 # what was decided; text None: it stays; more: what the record says besides
 Done = NamedTuple("Done", [("item", Item), ("text", Optional[str]), ("reason", str), ("more", Entry)])
-# sizes of all entries; messages of the agent so far, standing for those to come; a row of PRICES; whether edits are
-# free, because the cache is gone anyway or break-even is not asked for; numbers of entries up to which the cache can be
-# read when a later one is edited
-Costs = NamedTuple("Costs", [("sizes", List[int]), ("turns", int), ("prices", Tuple[float, float]), ("cold", bool),
-                             ("marks", Sequence[int])])
+# sizes of all entries; messages of the agent so far, standing for those to come; a row of PRICES, or FREE; numbers of
+# entries up to which the cache can be read when a later one is edited
+Costs = NamedTuple("Costs", [("sizes", List[int]), ("turns", int), ("rates", Tuple[float, float]), ("marks", Any)])
 
 
 def settings_of(limits: Mapping[str, Any], values: Mapping[str, Any], clamp: bool = False) -> SimpleNamespace:
     """Settings by name, in snake_case or as the reference spells them (`minResultChars`). What is unknown, of another
-    type or out of bounds (without `clamp`) counts as not given and is named in `.ignored`."""
-    names, out, ignored = {n.replace("_", ""): n for n in limits}, {n: row[0] for n, row in limits.items()}, []
+    type or out of bounds (without `clamp`) counts as not given and is named in `.ignored`; a text is trimmed, and one
+    whose default has a `/` is `provider/id`, split at the first slash, neither part empty."""
+    names, out, ignored = {n.replace("_", ""): n for n in limits}, {n: row[0] for n, row in limits.items()}, list[str]()
     for given, value in values.items():
         name = names.get(given.replace("_", "").lower(), "")
         default, *allowed = limits.get(name, (None,))
         if type(default) in (int, float) and type(value) in (int, float) and (type(default) is float or value % 1 == 0):
             near = sorted((*allowed, value))[1]  # in bounds
             value = type(default)(near) if clamp or near == value else None
-        known = value in allowed if str in map(type, allowed) else str(value).strip() != ""
+        value, form = value.strip() if isinstance(value, str) else value, "[^/]+/." if "/" in str(default) else "."
+        known = value in allowed if str in map(type, allowed) else re.match(form, str(value))
         fits = type(value) is type(default) and known
-        out.update({name: value} if fits else {})
-        ignored += [] if fits else [given]
+        out, ignored = ({**out, name: value}, ignored) if fits else (out, [*ignored, given])
     return SimpleNamespace(**out, ignored=ignored)
 
 
@@ -994,9 +990,8 @@ def find_run(seen: Sequence[Entry]) -> Optional[Run]:
     it."""
     span = seen[_prompts(seen)[-1]:] if _prompts(seen) else []
     asked, said = [_asked(entry) for entry in span if entry.get("role") == "user"], _texts(span)
-    question = "\n\n[The user added during the run] ".join(asked[:1] + [text.strip() for text in asked[1:]])
-    run = Run(len(seen) - len(span), question, "".join(said[-1:]), "\n\n".join(said[:-1]), *_calls(seen))
-    return run if span else None
+    task = "\n\n[The user added during the run] ".join(asked[:1] + [text.strip() for text in asked[1:]])
+    return Run(len(seen) - len(span), task, "".join(said[-1:]), "\n\n".join(said[:-1]), *_calls(seen)) if span else None
 
 
 def _earlier(before: Sequence[Entry], count: int) -> dict[str, Any]:
@@ -1013,23 +1008,22 @@ def _outputs(raw: Sequence[Entry], seen: Sequence[Entry], run: Run, s: SimpleNam
     """The outputs from the start of a run on. What may be edited has a kind: it is text only, long enough, and nobody
     has edited it yet, neither we nor others. And, from anywhere, those with old images, which `image_keep_turns`
     messages of the agent follow: their age alone decides. Images of the user stay."""
-    for at, entry in enumerate(seen):
-        if entry.get("role") == "tool":
-            call, text = run.calls.get(entry.get("call_id", "")) or _call(entry), flat(entry)
-            edited, failed = text.startswith(MARK) or text != flat(raw[at]), bool(entry.get("is_error"))
-            own = {call.tool, _tool(entry)} & {_tool({"tool": name}) for name in s.exclude_tools}
-            kind = "large" if len(text) >= s.min_result_chars else "small" * (0 < s.small_result_min_chars <= len(text))
-            others = len(_blocks(entry, (None, *TEXT_PARTS))) < len(listed(entry.get("content")))
-            stays, images = edited or own or others or failed and not s.distill_errors, _blocks(entry, IMAGES)
-            turns = sum(each.get("role") == "assistant" for each in seen[at:]) if images and entry == raw[at] else 0
-            if turns >= s.image_keep_turns > 0:
-                sizes = [f"{wide}×{high}" for wide, high in map(image_size, images) if wide]
-                told = [f"{len(images)} image{'s' * (len(images) > 1)}", *sizes[:3], *["…"] * (len(sizes) > 3)]
-                told += [f"about {sum(map(_size, images)) // 4} tokens"]
-                state = {"size": ", ".join(told), "why": f"{turns} turns old"}
-                yield Item("image", at, entry["id"], call, text, failed, _weight(entry), state, [])
-            elif at >= run.start:
-                yield Item("" if stays else kind, at, entry["id"], call, text, failed, len(text), {}, [])
+    for at, entry in [(at, entry) for at, entry in enumerate(seen) if entry.get("role") == "tool"]:
+        call, text = run.calls.get(entry.get("call_id", "")) or _call(entry), flat(entry)
+        edited, failed = text.startswith(MARK) or text != flat(raw[at]), bool(entry.get("is_error"))
+        own = {call.tool, _tool(entry)} & {_tool({"tool": name}) for name in s.exclude_tools}
+        kind = "large" if len(text) >= s.min_result_chars else "small" * (0 < s.small_result_min_chars <= len(text))
+        others = len(_blocks(entry, (None, *TEXT_PARTS))) < len(listed(entry.get("content")))
+        stays, images = edited or own or others or failed and not s.distill_errors, _blocks(entry, IMAGES)
+        turns = sum(each.get("role") == "assistant" for each in seen[at:]) if images and entry == raw[at] else 0
+        if turns >= s.image_keep_turns > 0:
+            sizes = [f"{wide}×{high}" for wide, high in map(image_size, images) if wide]
+            told = [f"{len(images)} image{'s' * (len(images) > 1)}", *sizes[:3], *["…"] * (len(sizes) > 3)]
+            size = ", ".join([*told, f"about {sum(map(_size, images)) // 4} tokens"])
+            state = {"size": size, "why": [f"{turns} turns old"]}
+            yield Item("image", at, entry["id"], call, text, failed, _weight(entry), state, [])
+        elif at >= run.start:
+            yield Item("" if stays else kind, at, entry["id"], call, text, failed, len(text), {}, [])
 
 
 def _exchanges(raw: Sequence[Entry], seen: Sequence[Entry], start: int, s: SimpleNamespace) -> Iterator[Item]:
@@ -1119,21 +1113,23 @@ _ASK = {"still": "To finish `user_question`, will the agent still need", "lead":
         " past, are not needed.", "old": " An item that is marked superseded is out of date and therefore not needed."}
 _WORDS = {"items": (" `items` are outputs of its tool calls.", " `items` are outputs of its earlier tool calls."),
     "work": ("An agent has answered `user_question` with `final_answer`.", "An agent still works on `user_question`."),
-    "chunks": (" `chunks` is one tool output in pieces. Only kept pieces stay visible; the rest can be fetched.",
-               " `chunks` is one of its earlier tool outputs in pieces, `later_tool_calls` what it did afterwards."),
-    "history": (" `earlier_conversation` came before; its work may go on.", " `earlier_conversation` came before."),
-    "status": ("The call failed; if `final_answer` got past that, details are usually not needed.", "The call failed."),
-    "keep_whole": ("Is everything in {it} still needed: would dropping any piece lose evidence for `final_answer`, or"
-                   " information for a likely follow-up{ongoing}?", "{still} everything in {it}?{gone}"),
-    "focus": ("Do `final_answer` and a likely follow-up{ongoing} draw on most of {it}, on a few pieces{lead}",
-              "{still} most of {it}, a few pieces{lead}{gone}"), "item": ("Does `{label}` contain anything that"
-        " `final_answer` relies on or a likely follow-up needs?{old}", "{still} the output in `{label}`?{old}"),
+    "chunks": (" `chunks` is one tool output in pieces. Only kept pieces stay visible; the rest can be fetched.{before}"
+        "{on}", " `chunks` is one of its earlier tool outputs in pieces, `later_tool_calls` what it did afterwards."
+        "{before}"), "item": ("Does `{label}` contain anything that `final_answer` relies on or a likely follow-up"
+        " needs?{old}", "{still} the output in `{label}`?{old}"), "status": ("The call failed; if `final_answer` got"
+        " past that, details are usually not needed.", "The call failed."), "keep_whole": ("Is everything in {it} still"
+        " needed: would dropping any piece lose evidence for `final_answer`, or information for a likely follow-up"
+        "{ongoing}?", "{still} everything in {it}?{gone}"), "focus": ("Do `final_answer` and a likely follow-up"
+        "{ongoing} draw on most of {it}, on a few pieces{lead}", "{still} most of {it}, a few pieces{lead}{gone}"),
     "chunk": ("Has `{label}` a line that supports `final_answer` or that {next}?", "{still} lines in `{label}`?{gone}"),
     "exchanges": (" `exchanges` are finished parts of a long session; an unrelated one will lose its details.",) * 2,
     "exchange": ("Is `{label}` still relevant to the current work (`user_question` and what the agent does for it): may"
                  " the agent need its details, the same files, task, decisions or facts?",) * 2}
-_NEXT = ("the user's next question would probably draw on", "the user's ongoing task in `earlier_conversation` will"
-         " need, even if the current question is about something else")
+# without and with a conversation before
+_EARLIER = ({"next": "the user's next question would probably draw on", "ongoing": "", "before": "", "on": ""}, {
+    "next": "the user's ongoing task in `earlier_conversation` will need, even if the current question is about"
+    " something else", "ongoing": ", or for the ongoing work in `earlier_conversation`", "before":
+    " `earlier_conversation` came before this.", "on": " Its work may go on."})
 _FOCUS = {"whole": "Most of it is needed; many pieces are used.", "none": "Nothing in it is needed."}
 # kind of an item: its name in requests, the setting below which it goes, the reasons to keep it and to leave it out,
 # and what its note says
@@ -1142,8 +1138,7 @@ _WHOLE = {"small": ("item", "small_keep_threshold", "needed", "not-needed", "no 
 
 
 def _words(work: Work, name: str, **fill: str) -> str:
-    ongoing = ", or for the ongoing work in `earlier_conversation`" * bool(work.earlier)
-    return _WORDS[name][work.mid].format(**_ASK, next=_NEXT[bool(work.earlier)], ongoing=ongoing, **fill)
+    return _WORDS[name][work.mid].format(**_ASK, **_EARLIER[bool(work.earlier)], **fill)
 
 
 def _noul(text: str, yes: str = "Yes, keep it.", no: str = "No, it is noise.") -> dict[str, Any]:
@@ -1155,10 +1150,9 @@ def _request(work: Work, name: str, shown: Mapping[str, Any], **more: Any) -> tu
     run, end = work.run, work.run.notes if len(work.run.notes) <= 2000 else "[…]\n" + work.run.notes[-1996:]
     progress = _given({"latest_note": clip(run.answer, 2000), "earlier_notes": end})
     said = {"agent_progress": progress} if work.mid else {"final_answer": clip(run.answer, 6000)}
-    told = ("work", name + "s", *["history"] * (name == "chunk" and bool(work.earlier)))
-    situation = "".join(_words(work, each) for each in told)
-    state = {"situation": situation, "earlier_conversation": work.earlier, "user_question":
-             clip(run.question, 4000), **said, **more, name + "s": shown}
+    told = _words(work, "work") + _words(work, name + "s")
+    state = {"situation": told, "earlier_conversation": work.earlier, "user_question": clip(run.question, 4000),
+             **said, **more, name + "s": shown}
     state = {key: value for key, value in state.items() if value or key == "final_answer"}  # an empty answer is one
     return state, {label: _noul(_words(work, name, label=label)) for label in shown}
 
@@ -1167,9 +1161,8 @@ def _superseded(call: Call, run: Run) -> str:
     """What later turns did to the thing that an output shows: a hint for the classifier, never a decision."""
     for later in run.calls.values():
         changed = call.tool == "read" and later.tool in ("edit", "write") and call.path == later.path != ""
-        if later.turn > call.turn >= 0 and (changed or later.key == call.key):
-            did = "file changed after this read" if changed else "same call made again"
-            return f"{did}: {later.label}, {later.turn - call.turn} turn(s) later"
+        did = "file changed after this read" if changed else "same call made again" * (later.key == call.key)
+        if did and later.turn > call.turn >= 0: return f"{did}: {later.label}, {later.turn - call.turn} turn(s) later"
     return ""
 
 
@@ -1178,11 +1171,10 @@ def segment_request(work: Work, item: Item, chunks: Sequence[Chunk], part: int =
     it, mid = "this part of the output" if parts > 1 else "the output", work.mid
     later = [call.label for call in work.run.calls.values() if call.turn > item.call.turn]
     later[15:-15] = [f"… {len(later) - 30} more …"] if len(later) > 30 else later[15:-15]
-    about = {"agent_notes_during_the_run": clip(work.run.notes, 2000) * (not mid),
-             "later_tool_calls": (later or "none yet") if mid else [],
-             "superseded": _superseded(item.call, work.run) * mid, "tool": item.call.tool, "tool_status":
-             _words(work, "status") * item.failed, "tool_arguments": _short(_json(item.call.args, True), 601),
-             "output_size": f"{item.text.count(chr(10)) + 1} lines" + f", part {part} of {parts}" * (parts > 1)}
+    about = {"agent_notes_during_the_run": clip(work.run.notes, 2000) * (not mid), "later_tool_calls": (later or
+             "none yet") if mid else [], "superseded": _superseded(item.call, work.run) * mid, "tool": item.call.tool,
+             "tool_status": _words(work, "status") * item.failed, "tool_arguments": _short(_json(item.call.args, True),
+             601), "output_size": f"{item.text.count(chr(10)) + 1} lines" + f", part {part} of {parts}" * (parts > 1)}
     state, questions = _request(work, "chunk", {chunk.label: chunk.text for chunk in chunks}, **about)
     led = dict.fromkeys(questions, "A few pieces are needed, and this is the most important one.")
     whole = _noul(_words(work, "keep_whole", it=it), "All of it has to stay.", "Some pieces are noise.")
@@ -1235,17 +1227,14 @@ def interpret(answers: Any, labels: Sequence[str], s: Any, mid: bool = False) ->
     if not isinstance(answers, Mapping): return None, answers if isinstance(answers, str) else "error"
     whole, focus = _share(answers.get("keep_whole")), answers.get("focus")
     chosen, given = focus if isinstance(focus, (tuple, list)) and len(focus) == 2 else ("", {})
-    names = (*labels, *_FOCUS) if isinstance(given, Mapping) else ()
-    odds: dict[str, Any] = {name: _share(given.get(name, 0.0)) for name in names}
-    if whole is None or not isinstance(chosen, str) or chosen not in odds or None in odds.values():
-        return None, "no-answer"
+    odds: Any = {id: _share(given.get(id, 0.0)) for id in (*labels, *_FOCUS)} if isinstance(given, Mapping) else {}
+    if whole is None or None in (odds.get(str(chosen)), *odds.values()): return None, "no-answer"
     bar = s.mid_run_chunk_keep_threshold if mid else s.chunk_keep_threshold
     keep = frozenset(id for id in labels if (p := _share(answers.get(id))) is None or p >= bar or id == chosen)
-    rules = ((whole >= s.keep_whole_threshold, None, "whole-needed"),
-             (chosen == "whole" and (odds["whole"] >= s.focus_whole_threshold or not keep), None, "whole-chosen"),
-             (chosen == "none" and odds["none"] >= s.none_threshold and not keep, keep, "none-needed"),
-             (True, keep or frozenset([max(labels, key=odds.__getitem__)]), "chunks"))
-    return next((kept, why) for holds, kept, why in rules if holds)
+    if whole >= s.keep_whole_threshold: return None, "whole-needed"
+    if chosen == "whole" and (odds["whole"] >= s.focus_whole_threshold or not keep): return None, "whole-chosen"
+    if chosen == "none" and odds["none"] >= s.none_threshold and not keep: return keep, "none-needed"
+    return keep or frozenset([max(labels, key=odds.__getitem__)]), "chunks"
 
 
 def cited(path: str, answer: str) -> bool:
@@ -1323,16 +1312,13 @@ def _judge(items: Sequence[Item], work: Work, answered: Callable[[List[Any]], An
         parts = _batches(chunk_output(item.text), lambda chunk: len(chunk.text) + 1, s)
         jobs += [([item], part, segment_request(work, item, part, n, len(parts))) for n, part in enumerate(parts, 1)]
     for kind in _WHOLE:
-        group = [item for item in items if item.kind == kind]
-        parts = _batches(group, lambda item: len(_json(_shown(work, item))), s)
+        parts = _batches([it for it in items if it.kind == kind], lambda it: len(_json(_shown(work, it))), s)
         jobs += [(part, (), items_request(work, part)) for part in parts]
     huge = [sum(len(chunk.text) for chunk in part) > s.max_segment_chars for _, part, _ in jobs]  # one line: never sent
     answers, started = answered([None if never else request for (_, _, request), never in zip(jobs, huge)])
     asked = [(group, part, answer) for (group, part, _), answer in zip(jobs, answers)]
     done = [_decide(item, [each[1:] for each in asked if each[1] and each[0][0] is item], work) for item in large]
     done += [it for group, part, answer in asked if not part for it in _whole_items(group, answer, s)]
-    done += [Done(item, f"{_stub(item, item.state['why'])}\n{item.text}".strip(), item.state["why"], {})
-             for item in items if item.kind == "image"]
     cost, tokens = (sum(getattr(answer, name, 0) for answer in answers) for name in ("cost", "input_tokens"))
     return done, {"requests": started, "inputTokens": tokens, "costUsd": cost, "timedOut": "timeout" in answers}
 
@@ -1361,9 +1347,8 @@ def _repeated(item: Item, newer: Item, there: Container[str]) -> str:
     """By which of _RULES a newer output with the lines `there` makes an older one needless, "" for none."""
     fair = 2 * newer.size >= item.size and (item.failed or not newer.failed)  # "unchanged since last read" is no result
     again = newer.call.turn > item.call.turn >= 0 and item.call.tool not in ("edit", "write")
-    least = NEAR_REPEAT * item.size
-    if fair and newer.size >= least and sum(len(line) + 1 for line in item.text.split("\n") if line in there) > least:
-        return "repeated"
+    held = sum(len(line) + 1 for line in item.text.split("\n") if line in there)
+    if fair and min(newer.size, held) >= NEAR_REPEAT * item.size: return "repeated"
     return "superseded" * (fair and again and newer.call.key == item.call.key)
 
 
@@ -1402,45 +1387,43 @@ def _worth(groups: Iterable[Any], least: float, costs: Costs, beside: Sequence[D
     beside other edits; [] for none. `share`: of what is in them only so much will go."""
     for group in groups:
         more = _anew([*group, *beside], costs) - _anew(beside, costs) + (1 - share) * _saved(group)
-        pays = costs.cold or pays_off(_saved(group), costs.turns, more, break_even_factor(*costs.prices, share))
+        pays = pays_off(_saved(group), costs.turns, more, break_even_factor(*costs.rates, share))
         if more <= 0 or _saved(group) >= least and pays: return group
     return []
 
 
-def _deferred(done: Sequence[Done], kinds: Container[str], before: int, least: int, costs: Costs) -> list[Done]:
-    """Edits of these kinds before that entry wait, from the earliest place on, until the others of them are worth it;
-    exchanges among them have to save `least` characters."""
-    waits = [it for it in done if it.item.kind in kinds and it.item.at < before and it.text is not None]
-    edits, rest = sorted(waits, key=lambda it: it.item.at), [it for it in done if it not in waits]
-    least *= any(it.item.kind == "exchange" for it in waits)
-    now = _worth((edits[i:] for i in range(len(edits))), 0 if costs.cold else least, costs, rest)
-    return [it._replace(text=None, reason="deferred") if it in waits and it not in now else it for it in done]
+def _deferred(waits: Iterable[Done], beside: Sequence[Done], least: int, costs: Costs) -> list[Done]:
+    """Edits that have to pay beside others: from the earliest place on those wait that are not worth it."""
+    edits = sorted((it for it in waits if it.text is not None), key=lambda it: it.item.at)
+    now = _worth((edits[i:] for i in range(len(edits))), least, costs, beside)
+    return [it if it.text is None or it in now else it._replace(text=None, reason="deferred") for it in waits]
 
 
 def _record(done: Sequence[Done], head: Entry) -> tuple[list[Entry], dict[str, Any]]:
     """Edits in the order of the decisions (an exchange: a note at its prompt, its other entries go) and the record."""
     edits = [{"type": "context_edit", "targetId": id, "replacement": None if i else it.text}
              for it in done if it.text is not None for i, id in enumerate([it.item.id, *it.item.rest])]
-    results = [{"kind": item.kind, "entryId": item.id, "tool": item.call.tool, "label": item.call.label,
-                "outcome": "kept" if text is None else "distilled" if more.get("keptLines") else "removed", "reason":
-                reason, "beforeChars": item.size, "afterChars": item.size if text is None else len(text), "totalLines":
-                item.text.count("\n") + 1, **more, **_given({"omitted": item.rest * (text is not None)})}
-               for item, text, reason, more in done]
+    results = [{"kind": item.kind, "entryId": item.id, "tool": item.call.tool, "label": item.call.label, "outcome":
+                "kept" if text is None else "distilled" if more.get("keptLines") else "removed", "reason": reason,
+                "beforeChars": item.size, "afterChars": item.size if text is None else len(text), "totalLines":
+                item.text.count("\n") + 1, "requests": sum(each is not None for each in more.get("jev", ())), **more,
+                **_given({"omitted": item.rest * (text is not None)})} for item, text, reason, more in done]
     return edits, {"v": 1, **head, "savedChars": _saved(done), "results": results} if edits or head["requests"] else {}
 
 
-def distil(entries: Sequence[Entry], ask: Optional[Ask] = None, *, edits: Sequence[Entry] = (),
-           records: Sequence[Entry] = (), cold: bool = False, clock: Callable[[], float] = time.monotonic,
-           stop: Callable[[], bool] = bool, mid: bool = False, **settings: Any) -> tuple[list[Entry], dict[str, Any]]:
+def distil(entries: Sequence[Entry], ask: Optional[Ask] = None, *, edits: Sequence[Entry] = (), records: Sequence[
+        Entry] = (), cold: bool = False, clock: Callable[[], float] = time.monotonic, stop: Callable[[], bool] = bool,
+        mid: bool = False, trusted: Container[str] = (), **settings: Any) -> tuple[list[Entry], Entry]:
     """Edits and one record for the run that has just ended; call it only when the run completed.
 
     `entries` as they were recorded; `edits` and `records`: all that were committed before. `ask(state, questions,
     timeout) -> {id: probability | (choice, probabilities)}` (attributes `input_tokens` and `cost` of the answers are
     summed); without it only what a newer output repeats or replaces goes, and old images. `cold`: the prompt cache is
-    gone anyway (a pause of over five minutes), so that edits are free. `stop()` true ends the asking. Settings:
-    GUARD_SETTINGS. Nothing to do, or not `enabled`: ([], {}). Whatever `ask` does, nothing is raised: a failed, late or
-    doubtful answer keeps the text. Images of this run go by age alone; those before it wait until they pay, as
-    exchanges do.
+    gone anyway (a pause of over five minutes), so that edits are free; `trusted`: ids of results up to which a pinned
+    cache can still be read (README). `stop()` true ends the asking. Settings: GUARD_SETTINGS; `model`, as
+    `provider/id`, is only recorded, since `ask` has its own. Nothing to do (no request, no edit), or not `enabled`:
+    ([], {}). Whatever `ask` does, nothing is raised: a failed, late or doubtful answer keeps the text. Images of this
+    run go by age alone; those before it wait until they pay, without a record.
     """
     entries = _with_summaries(entries)
     s, began, seen = settings_of(GUARD_SETTINGS, settings), clock(), apply_edits(entries, edits, gaps=True)
@@ -1453,21 +1436,24 @@ def distil(entries: Sequence[Entry], ask: Optional[Ask] = None, *, edits: Sequen
     memo = {row["entryId"] for record in records if record.get("v") == 1 for row in record["results"]
             if (record.get("run") == id if row["kind"] == "exchange" else record.get("phase") == "mid-run")
             and not any(word in row["reason"] for word in ("timeout", "error", "aborted", "no-answer", "deferred"))}
-    items = [it for it in outputs if it.kind in ("large", "small") and (not mid or it.id not in memo and "recall" not in
-             it.call.tool and 0 <= it.call.turn < run.turns - s.mid_run_min_age_turns)]
+    # not what is shorter than its note, either
+    items = [it for it in outputs if it.kind in ("large", "small") and len(_stub(it, _WHOLE["small"][-1])) < it.size and
+             (not mid or it.id not in memo and "recall" not in it.call.tool and
+              0 <= it.call.turn < run.turns - s.mid_run_min_age_turns)]
     # edits by rule have to pay within an eighth of the turns so far: of recorded sessions, most ended too soon after a
     # run for the even estimate, and for a half
     turns = (_calls(seen[run.start:])[1] if mid else run.turns) // (1 if ask else 8)
-    # after an edit Codex's cache cannot be read at all, an automatic one up to it, Anthropic's up to the last question,
-    # if the host marks it there
+    # after an edit Codex's cache cannot be read at all, an automatic one up to it, Anthropic's up to a trusted result
+    # or the last question, if the host marks them
     asked = [at for at, entry in enumerate(seen, 1) if entry.get("role") == "user" and flat(entry).strip()][-1:]
-    marks = range(len(seen)) if s.prices == "openai" else asked * (s.pin_anthropic_cache and s.prices != "openai-codex")
-    costs = Costs([*map(_weight, seen)], turns, PRICES[s.prices], cold or mid and not s.mid_run_break_even, marks)
-    due = [item for item in outputs if item.kind == "image"]
-    if ask:
-        olds = [item for item in _exchanges(entries, seen, run.start, s) if item.id not in memo and s.prune_exchanges]
-        large = mid or sum(item.size for item in items if item.kind == "large") >= s.min_run_chars
-        due = [*(item for item in items if large or item.kind == "small"), *olds, *due]
+    read = asked + [at for at, entry in enumerate(seen, 1) if entry.get("id") in trusted]
+    marks = range(len(seen)) if s.prices == "openai" else read * (s.pin_anthropic_cache and s.prices != "openai-codex")
+    rates = FREE if cold or mid and not s.mid_run_break_even else PRICES[s.prices]
+    costs = Costs([*map(_weight, seen)], turns, rates, marks)
+    past = [it for it in _exchanges(entries, seen, run.start * bool(ask and s.prune_exchanges), s) if it.id not in memo]
+    large = mid or sum(item.size for item in items if item.kind == "large") >= s.min_run_chars
+    due = [item for item in items if ask and (large or item.kind == "small")] + past
+    due += [item for item in outputs if item.kind == "image"]
     if mid:  # all that waits, then without exchanges, then without images before the last question
         waiting = [Done(item, item.text * (item.kind == "image"), "", {}) for item in due]
         groups = ([it for it in waiting if it.item.kind not in kinds or it.item.at >= max(asked, default=0)]
@@ -1475,13 +1461,19 @@ def distil(entries: Sequence[Entry], ask: Optional[Ask] = None, *, edits: Sequen
         least = s.mid_run_batch_chars_openai if s.prices.startswith("openai") else s.mid_run_batch_chars
         due = [it.item for it in _worth(groups, least, costs, share=REMOVAL_SHARE)]
     done, cost = _judge(due, work, functools.partial(_ask_all, ask=ask, s=s, clock=clock, stop=stop))
-    if not ask: done = [*_deferred(_by_rule(outputs, items), ("large", "small"), len(seen), 0, costs), *done]
-    gone = {id for it in done if it.text is not None for id in it.item.rest}  # images go with their exchange
-    done = [it for it in done if it.item.id not in gone]
-    if s.exchange_break_even and not mid:
-        done = _deferred(done, ("exchange", "image"), run.start, s.exchange_min_saving_chars, costs)
-    return _record(done, {"phase": "mid-run" if mid else "run-end", "run": id, "model": s.model, **cost, "ignored":
-                          s.ignored, "rewriteChars": int(_anew(done, costs)), "ms": int(1000 * (clock() - began))})
+    if not ask: done = _deferred(_by_rule(outputs, items), (), 0, costs)
+    images = [_done(it, f"{_stub(it, why)}\n{it.text}".strip(), why) for it in due for why in it.state.get("why", ())]
+    # what stands before this run has to pay: exchanges beside what is sure, then the images that do not go with them
+    early, late = ([it for it in images if (it.item.at < run.start) == old] for old in (True, False))
+    olds, own = ([it for it in done if (it.item.kind == "exchange") == old] for old in (True, False))
+    gate = costs if s.exchange_break_even and not mid else costs._replace(rates=FREE)
+    olds = _deferred(olds, own + late, s.exchange_min_saving_chars * (gate.rates != FREE), gate)
+    gone = {id for it in olds if it.text is not None for id in it.item.rest}
+    early = _deferred([it for it in early if it.item.id not in gone], own + olds + late, 0, gate)
+    done = [*own, *olds, *(it for it in early if it.text), *late]
+    return _record(done, {"phase": "mid-run" if mid else "run-end", "run": id, "until": entries[-1]["id"], "model":
+        s.model, **cost, "toolResults": sum(item.at >= run.start for item in outputs), "ignored": s.ignored,
+        "rewriteChars": int(_anew(done, costs)), "ms": int(1000 * (clock() - began))})
 
 
 def checkpoint(entries: Sequence[Entry], ask: Optional[Ask] = None, **more: Any) -> tuple[list[Entry], dict[str, Any]]:
@@ -1490,30 +1482,51 @@ def checkpoint(entries: Sequence[Entry], ask: Optional[Ask] = None, **more: Any)
     return distil(entries, ask, **{**more, "mid": True})
 
 
-def statistics(entries: Sequence[Entry], edits: Sequence[Entry], records: Sequence[Entry]) -> dict[str, int]:
-    """Characters and entries that our edits keep out of the projection now, and sums over all records."""
-    ours = {name for record in records for row in record["results"] for name in row.get("omitted", ())}
-    saved = [_weight(raw) - _weight(now) for raw, now in zip(entries, apply_edits(entries, edits, gaps=True))
-             if not flat(raw).startswith(MARK) and (flat(now).startswith(MARK) or not now and raw["id"] in ours)]
-    sums = {name: sum(record[name] for record in records if record["v"] == 1) for name in ("savedChars", "requests")}
-    return {"saved": sum(saved), "items": len(saved), **sums}
+def statistics(entries: Sequence[Entry], edits: Sequence[Entry], records: Sequence[Entry]) -> dict[str, Any]:
+    """What our edits keep out of what the model sees now, counted anew each time: `saved` characters; `items`, by kind
+    `distilled` results, `images` (results without theirs) and `exchanges`. Sums over the records of version 1:
+    `savedChars` (all that was ever saved), `requests`, `inputTokens`, `costUsd`. `compacted`: a compaction came after
+    one that saved; what stood before it is seen no more. `status`: `0 saved`, or tokens and items, then Σ."""
+    last = max((at for at, entry in enumerate(entries) if entry.get("compacted")), default=0)
+    raw, counts, gone = entries[last:], dict.fromkeys(("saved", "items", "distilled", "images", "exchanges"), 0), False
+    for old, new in zip(raw, apply_edits(raw, edits, gaps=True)):
+        ours, user = flat(new).startswith(MARK) and not flat(old).startswith(MARK), new.get("role") == "user"
+        gone = ours if user else gone  # of an exchange whose prompt is a note all goes that is not seen
+        kind = "exchanges" if user else "images" if _blocks(old, IMAGES) else "distilled"
+        less = _weight(old) - _weight(new) if ours or gone and not new else 0
+        counts.update({kind: counts[kind] + ours, "items": counts["items"] + ours, "saved": counts["saved"] + less})
+    own = [record for record in records if record.get("v") == 1]
+    sums = {name: sum(each[name] for each in own) for name in ("savedChars", "requests", "inputTokens", "costUsd")}
+    compacted = any(each["savedChars"] > 0 and each["until"] not in [entry["id"] for entry in raw] for each in own)
+    now, ever = (f"−{format_chars(round(chars / 4))}" for chars in (counts["saved"], sums["savedChars"]))
+    status = f"{now} · {counts['items']} items" if counts["saved"] else "0 saved"
+    status += f" · Σ{ever}" * (compacted and sums["savedChars"] > counts["saved"])
+    return {**counts, **sums, "compacted": compacted, "status": status}
 
 
-def recall_entry(entries: Sequence[Entry], entry_id: str, pattern: str = "", offset: int = 1, limit: int = 2000) -> str:
+def recall_entry(entries: Sequence[Entry], entry_id: str, pattern: str = "", offset: int = 1, limit: int = 2000,
+                 search: Optional[Callable[[str, Sequence[str]], Container[int]]] = None) -> str:
     """The original of a result, or the transcript of an exchange by the id of its prompt, from line `offset` on
-    (1-based; of the lines with `pattern`, if given: plain text, as `re` cannot be stopped). At most 2,000 lines and
-    50,000 characters (a longer line is cut); what is left is said with the next offset. Images are only told of: the
-    entry has them. Unknown id: ValueError that says so."""
+    (1-based; of the lines with `pattern`, if given, each behind its number). `search(pattern, lines)` gives the 0-based
+    lines that fit; the default looks for a plain text, since `re` cannot be stopped; `jevlens.search` also knows
+    `/regex/`, for a second in a child. A pattern has at most 500 characters and sees 4,000 of a line. At most 2,000
+    lines and 50 KiB of UTF-8 (a longer line is cut between characters); what is left is said with the next offset.
+    Images are only told of: the entry has them. Unknown id, a pattern too long: ValueError that says so."""
     entries = _with_summaries(entries)
     at = next((i for i, e in enumerate(entries) if e["id"] == entry_id and e.get("role") in ("tool", "user")), -1)
     if at < 0: raise ValueError(f"jevlens: recall: no result or prompt {entry_id}; use an id from a note with {MARK}")
+    if len(pattern) > 500: raise ValueError("jevlens: recall: a pattern has at most 500 characters")
     text = flat(entries[at]) if entries[at].get("role") == "tool" else "\n\n".join(_transcript(entries, at))
-    text += "\n[and an image: in the entry]" * len(_blocks(entries[at], IMAGES))
-    lines = [_short(f"{n}: " * bool(pattern) + x, 49_999) for n, x in enumerate(text.split("\n"), 1) if pattern in x]
-    start = max(0, offset - 1)
-    end = start + next((n for _, n in _packed([len(x) + 1 for x in lines[start:]], 50000, max(1, min(limit, 2000)))), 0)
-    more = f"\n\n[lines up to {end} of {len(lines)}; go on with offset={end + 1}]" * (end < len(lines))
-    return "\n".join(lines[start:end]) + more if end > start else f"{len(lines)} lines; offset {offset} is past the end"
+    every = (text + "\n[and an image: in the entry]" * len(_blocks(entries[at], IMAGES))).split("\n")
+    seen = [line[:4000] for line in every] if pattern else every
+    hits = search(pattern, seen) if pattern and search else {n for n, line in enumerate(seen) if pattern in line}
+    lines = [f"{n + 1}: " * bool(pattern) + line for n, line in enumerate(every) if n in hits]
+    start, sizes = max(0, offset - 1), [len(line.encode("utf-8", "backslashreplace")) + 1 for line in lines]
+    end = start + next((n for _, n in _packed(sizes[start:], 51_200, max(1, min(limit, 2000)))), 0)
+    if start >= end: return f"{len(lines)} lines; this is past the end" if lines else f"no match in {len(every)} lines"
+    page = "\n".join(lines[start:end]).encode("utf-8", "backslashreplace")[:51_200].decode("utf-8", "ignore")
+    page += " [… the line goes on]" * (sizes[start] > 51_201)
+    return page + f"\n\n[lines {start + 1} to {end} of {len(lines)}; go on with offset={end + 1}]" * (end < len(lines))
 
 
 def _transcript(entries: Sequence[Entry], at: int) -> Iterator[str]:
@@ -1533,9 +1546,9 @@ def _transcript(entries: Sequence[Entry], at: int) -> Iterator[str]:
 # Those of GUARD_SETTINGS that say which outputs are judged, and its own: characters of 150 tokens; probabilities, see
 # `bucket`; lines that a trim keeps at each end; budget mode: tokens that wait, and their share of what they make the
 # cache take in anew; seconds without a call after which the cache is cold; milliseconds for the questions of a `decide`
-LEDGER_SETTINGS: dict[str, Any] = {**GUARD_SETTINGS, "small_result_min_chars": (600, 0, MOST_CHARS), "forget_below": (
+LEDGER_SETTINGS: dict[str, Any] = {**GUARD_SETTINGS, "small_result_min_chars": (600, 0, MOST), "forget_below": (
     0.25, 0, 1), "trim_below": (0.5, 0, 1), "trim_above": (0.6, 0, 1), "trim_head": (15, 0, 10_000), "trim_tail": (
-        15, 0, 10_000), "budget_min_tokens": (1000, 0, MOST_CHARS), "budget_fraction": (0.5, 0, 1000), "cache_ttl": (
+        15, 0, 10_000), "budget_min_tokens": (1000, 0, MOST), "budget_fraction": (0.5, 0, 1000), "cache_ttl": (
             300.0, 0, 1e9), "timeout_ms": (2500, 1, 600_000), "image_keep_turns": (0, 0, 0)}  # images: never touched
 # The questions on a result, and what yes and no stand for.
 _LEDGER_WORDS = {"needed": ("Will the agent still need the output of `item` word for word in its next steps?",
@@ -1565,8 +1578,7 @@ class Ledger:
     """
 
     def __init__(self, mode: str = "off", ask: Optional[Ask] = None, **settings: Any) -> None:
-        if mode not in ("off", "rolling", "batch", "budget"):
-            raise ValueError(f"jevlens: ledger: unknown mode {mode!r}: off, rolling, batch or budget")
+        if mode not in ("off", "rolling", "batch", "budget"): raise ValueError(f"jevlens: ledger: no mode {mode!r}")
         self.mode, self.ask, self.settings, self.calls = mode, ask, settings_of(LEDGER_SETTINGS, settings), 0
         self.decisions: dict[str, dict[str, Any]] = {}
 
@@ -1585,14 +1597,13 @@ class Ledger:
     def apply(self, entries: Sequence[Entry], idle: float = 0.0) -> list[Entry]:
         """The entries for the next call; `idle`: seconds since the last. What waits is applied if the mode says so,
         what was applied once is applied in the same bytes."""
-        self.calls, s = self.calls + 1, self.settings
+        self.calls, s, why = self.calls + 1, self.settings, "cold" if idle > self.settings.cache_ttl else self.mode
         at = {e["id"]: i for i, e in enumerate(entries) if e.get("role") == "tool" and not _blocks(e, IMAGES)}
         waiting = [row for row in self._rows("pending") if row["id"] in at]
         saved = sum(4 * row["tokensBefore"] - len(row["text"]) for row in waiting)
         tail = sum(map(_weight, entries[min((at[row["id"]] for row in waiting), default=len(entries)):]))
         enough = saved >= 4 * s.budget_min_tokens and saved >= s.budget_fraction * tail
-        if idle > s.cache_ttl or self.mode == "rolling" or self.mode == "budget" and enough:
-            self._freeze(waiting, "cold" if idle > s.cache_ttl else self.mode)
+        if why in ("cold", "rolling") or why == "budget" and enough: self._freeze(waiting, why)
         new = [{"targetId": row["id"], "replacement": row["text"]} for row in self._rows("applied") if row["id"] in at]
         return apply_edits(entries, new)
 
@@ -1615,11 +1626,10 @@ class Ledger:
         try:
             data = json.loads(text)
             rows = {row["id"]: row for row in data["decisions"] if row["status"] == "pending" or row["text"]}
-            self.calls = max(self.calls, int(data["calls"]))
+            self.calls, mine = max(self.calls, int(data["calls"])), self.decisions
         except (KeyError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
             raise ValueError(f"jevlens: ledger: not a stored ledger: {error!r}") from error
-        rows.update((id, row) for id, row in self.decisions.items() if id not in rows or row["status"] == "applied")
-        self.decisions = rows
+        mine.update((id, row) for id, row in rows.items() if mine.get(id, {}).get("status") != "applied")
         return self
 
 
@@ -1630,10 +1640,9 @@ def _decision(item: Item, answer: Any, s: SimpleNamespace) -> dict[str, Any]:
     told, gone = f"{item.call.label}, {len(lines)} lines, {item.size} chars", len(lines) - s.trim_head - s.trim_tail
     ends = [*lines[:s.trim_head], f"{_PRUNED} {gone} lines]", *lines[len(lines) - s.trim_tail:]]
     texts = {"forget": f"{_PRUNED} {told}. Call the tool again if it is needed.]", "trim": "\n".join(ends) * (gone > 2)}
-    text = texts.get(what)
-    return {"id": item.id, "toolName": item.call.tool, "bucket": what if text else "keep", "text": text or None,
-            "p": {"needed": needed, "outcomeOnly": outcome}, "tokensBefore": -(-item.size // 4), "status": "pending",
-            "appliedAtCall": None, "appliedReason": None}
+    return {"id": item.id, "toolName": item.call.tool, "bucket": what if texts.get(what) else "keep", "p": {
+        "needed": needed, "outcomeOnly": outcome}, "text": texts.get(what) or None, "tokensBefore": -(-item.size // 4),
+        "status": "pending", "appliedAtCall": None, "appliedReason": None}
 
 
 def _ledger_request(entries: Sequence[Entry], item: Item) -> tuple[Any, Any]:

@@ -6635,6 +6635,12 @@ SETTINGS_GIVEN = {
     "a list of tools": ({"exclude_tools": ["bash"]}, "exclude_tools", ["bash"], []),
     "prices that nobody knows": ({"prices": "x"}, "prices", "anthropic", ["prices"]),
     "a name that nobody knows": ({"minResult": 1}, "min_result_chars", 4000, ["minResult"]),
+    "a model as provider/id": ({"model": " typesafe/jev-latest\n"}, "model", "typesafe/jev-latest", []),
+    "a model whose id has a slash": ({"model": "a/b/c"}, "model", "a/b/c", []),
+    "a model without a provider": ({"model": "jev-latest"}, "model", "openrouter/~typesafe/jev-latest", ["model"]),
+    "a model with an empty one": ({"model": "/jev"}, "model", "openrouter/~typesafe/jev-latest", ["model"]),
+    "a model without an id": ({"model": "typesafe/ "}, "model", "openrouter/~typesafe/jev-latest", ["model"]),
+    "a model that is no text": ({"model": 7}, "model", "openrouter/~typesafe/jev-latest", ["model"]),
 }
 
 
@@ -7373,12 +7379,19 @@ def test_the_host_can_stop_a_pass():
     assert {row["reason"] for row in record["results"] if row["outcome"] == "kept"} == {"error"}
 
 
-def test_what_the_classifier_cost_is_summed():
-    class Billed(dict):
-        input_tokens, cost = 100, 0.5
+class Billed(dict):
+    """Answers that say what they cost."""
 
+    input_tokens, cost = 100, 0.5
+
+    @staticmethod
+    def of(ask):
+        return lambda *request: Billed(ask(*request))
+
+
+def test_what_the_classifier_cost_is_summed():
     entries = one_run(ruled(200), does("c2", "bash", {"command": "other"}, "x" * 900))
-    record = history.distil(entries, lambda state, questions, _: Billed(answer_all(0.1)(state, questions, 0)))[1]
+    record = history.distil(entries, Billed.of(answer_all(0.1)))[1]
     assert (record["requests"], record["inputTokens"], record["costUsd"]) == (2, 200, 1.0)
 
 
@@ -7607,18 +7620,159 @@ def test_recall_in_pages():
         "499: line 499",
         "4990: line 4990",
     ]
-    assert "past the end" in history.recall_entry(entries, "e2", pattern="nowhere")
-    wide = history.recall_entry(one_run("é" * 60_000 + "\nend"), "e2")
-    assert len(wide) < 50_200 and "offset=2" in wide
+    assert history.recall_entry(entries, "e2", pattern="nowhere") == "no match in 5000 lines"
+    assert history.recall_entry(entries, "e2", offset=5001) == "5000 lines; this is past the end"
+    assert history.recall_entry(entries, "e2", offset=0, limit=1).startswith("line 1\n\n[lines 1 to 1 of 5000;")
+
+
+def test_a_page_of_recall_has_fifty_kib_of_utf8():
+    wide = history.recall_entry(one_run("a" + "é" * 60_000 + "\nend"), "e2")  # 120 kB in one line
+    line, _, note = wide.partition(" [… the line goes on]")
+    assert line == "a" + "é" * 25_599 and note == "\n\n[lines 1 to 1 of 2; go on with offset=2]"
+    rows = ["é" * 50] * 1000  # 101 bytes each with its end: 506 of them fit into 51,200
+    page = history.recall_entry(one_run("\n".join(rows)), "e2")
+    assert page == "\n".join(rows[:506]) + "\n\n[lines 1 to 506 of 1000; go on with offset=507]"
+    whole = "x" * 51_199 + "é"
+    assert history.recall_entry(one_run("x" * 51_200), "e2") == "x" * 51_200
+    assert history.recall_entry(one_run(whole), "e2") == "x" * 51_199 + " [… the line goes on]"  # é is not cut in two
+    assert history.recall_entry(one_run("a\ud800b"), "e2") == "a\\ud800b"  # always text that can be sent
+
+
+FOUND = {  # pattern -> what the search of jevlens finds in three lines
+    "a regex": (r"/n[o0]pe|tw\w/", "2: Two"),
+    "a text in any case": ("THREE", "3: three"),
+    "a regex without a hit": ("/four$/", "no match in 3 lines"),
+}
+
+
+@pytest.mark.parametrize("case", FOUND)
+def test_recall_searches_as_its_caller_says(case):
+    pattern, expected = FOUND[case]
+    entries = one_run("one\nTwo\nthree")
+    assert history.recall_entry(entries, "e2", pattern=pattern, search=jevlens.search) == expected
+    assert history.recall_entry(entries, "e2", pattern=pattern) == "no match in 3 lines"  # by default a plain text
+
+
+def test_patterns_of_recall_have_limits():
+    entries = one_run("a" * 30 + "!\n" + "x" * 3999 + "yz\nyz")
+    assert history.recall_entry(entries, "e2", pattern="y" * 500) == "no match in 3 lines"
+    with pytest.raises(ValueError, match="at most 500 characters"):
+        history.recall_entry(entries, "e2", pattern="y" * 501)
+    for pattern, search in (("yz", None), ("/yz/", jevlens.search)):  # not beyond the 4,000th character of a line
+        assert history.recall_entry(entries, "e2", pattern=pattern, search=search) == "3: yz"
+    start = time.monotonic()
+    with pytest.raises(jevlens.JevlensError, match="one second"):
+        history.recall_entry(entries, "e2", pattern="/(a+)+$/", search=jevlens.search)
+    assert time.monotonic() - start < 10  # a second of its own, and the start of a child on a busy machine
 
 
 def test_statistics_count_what_our_edits_keep_out():
-    entries = old_talks(4, 50_000, [does("z", "bash", {"command": "big"}, ruled(400))])
+    entries = old_talks(4, 50_000, [does("z", "bash", {"command": "big"}, ruled(400)), looks(3)])
+    edits, record = history.distil(entries, Billed.of(answer_all(0.05)), cold=True)
+    got = history.statistics(entries, edits, [record, {**record, "v": 2}])  # another version is not ours
+    assert {name: got[name] for name in ("items", "distilled", "images", "exchanges")} == {
+        "items": 4, "distilled": 1, "images": 1, "exchanges": 2}  # fmt: skip
+    for name in ("savedChars", "requests", "inputTokens", "costUsd"):
+        assert got[name] == record[name] > 0
+    assert got["saved"] == record["savedChars"] and got["compacted"] is False
+    assert got["status"] == f"−{history.format_chars(round(got['saved'] / 4))} · 4 items"
+    nothing = history.statistics(entries, [{"targetId": "e2", "replacement": "by others"}], [])
+    assert (nothing["items"], nothing["saved"], nothing["status"]) == (0, 0, "0 saved")
+
+
+def test_after_a_compaction_statistics_tell_what_is_saved_now_and_what_was_ever():
+    entries = old_talks(4, 50_000)
     edits, record = history.distil(entries, answer_all(0.05), cold=True)
+    entries += [{"id": "s", **asks("So far."), "compacted": True}, {"id": "p", **asks("more")}]
     got = history.statistics(entries, edits, [record])
-    assert got["items"] == 9 and got["savedChars"] == record["savedChars"] and got["requests"] == record["requests"]
-    assert got["saved"] == record["savedChars"]
-    assert history.statistics(entries, [{"targetId": "e2", "replacement": "by others"}], [])["items"] == 0
+    assert (got["saved"], got["items"], got["compacted"]) == (0, 0, True)  # what stood before is seen no more
+    assert got["status"] == f"0 saved · Σ−{history.format_chars(round(record['savedChars'] / 4))}"
+    entries += chat(*[does(f"n{n}", "bash", {"command": "again"}, ruled(200)) for n in range(2)], tells("Done."))
+    for at, entry in enumerate(entries[-5:]):
+        entry["id"] = f"n{at}"
+    more, second = history.distil(entries, edits=edits, records=[record], cold=True)
+    got = history.statistics(entries, [*edits, *more], [record, second])
+    assert (got["items"], got["saved"]) == (1, len(ruled(200)) - len(more[-1]["replacement"]))
+    assert got["compacted"] is True
+    ever = history.format_chars(round((record["savedChars"] + second["savedChars"]) / 4))
+    assert got["status"].endswith(f" · 1 items · Σ−{ever}")
+    assert history.statistics(entries, more, [second])["compacted"] is False  # that one came before it saved
+
+
+def test_a_record_counts_the_results_of_the_run_and_the_answers_on_each():
+    short, own = does("c2", "bash", {"command": "ls"}, "a"), does("c3", "edit", ANY, "x" * 5000)
+    image = does("c4", "browser", {}, "")
+    image[1]["content"] = [SHOT]
+    ours = does("c5", "bash", {"command": "old"}, history.MARK + "x" * 5000)
+    entries = chat(asks("old"), does("c0", "bash", {"command": "o"}, ruled(99)), tells("k"), asks("go"),
+                   does("c1", "bash", {"command": "make"}, ruled(1000)), short, own, image, ours, tells("Done."))
+
+    def ask(state, questions, timeout):
+        if "part 1" in state["output_size"]:
+            raise OSError("gone")
+        return {**dict.fromkeys(questions, 0.1), **SURE}
+
+    record = history.distil(entries, ask)[1]
+    assert (record["toolResults"], record["requests"], record["until"]) == (5, 2, entries[-1]["id"])
+    assert [(row["label"], row["requests"]) for row in record["results"]] == [("bash `make`", 1)]  # one of two answered
+    small = one_run("x" * 900, does("c2", "bash", {"command": "b"}, "y" * 900))
+    rows = history.distil(small, answer_all(0.9))[1]["results"]
+    assert [row["requests"] for row in rows] == [1, 1]  # they shared it
+    assert [row["requests"] for row in history.distil(small, broken)[1]["results"]] == [0, 0]
+
+
+def test_what_is_shorter_than_its_note_is_not_asked_about():
+    command = {"command": "x" * 90}
+    entries = one_run("y" * 150, does("c2", "bash", command, "z" * 400), args=command)
+    asked: list[Any] = []
+
+    def ask(state, questions, timeout):
+        asked.append([item["output"] for item in state["items"].values()])
+        return dict.fromkeys(questions, 0.1)
+
+    edits, _ = history.distil(entries, ask, small_result_min_chars=100)
+    note = edits[0]["replacement"]
+    assert asked == [["z" * 400]] and 150 < len(note) < 400
+    assert history.distil(one_run("y" * len(note), args=command), broken, small_result_min_chars=1) == ([], {})
+    assert history.distil(one_run("y" * (len(note) + 1), args=command), broken, small_result_min_chars=1)[1]
+
+
+def test_a_late_answer_is_ignored():
+    release, done = threading.Event(), threading.Event()
+
+    def ask(state, questions, timeout):
+        release.wait(30)
+        done.set()
+        return Billed({**dict.fromkeys(questions, 0.1), **SURE})
+
+    edits, record = history.distil(one_run(ruled(200)), ask, timeout_ms=500)
+    before = json.dumps([edits, record])
+    release.set()
+    assert done.wait(10)
+    time.sleep(0.02)
+    assert json.dumps([edits, record]) == before and edits == []
+    assert (record["requests"], record["inputTokens"], record["costUsd"], record["timedOut"]) == (1, 0, 0, True)
+    assert record["results"][0]["reason"] == "timeout"
+
+
+def test_all_kinds_share_one_pool_of_calls():
+    flying, most, kinds, lock = 0, 0, set[str](), threading.Lock()
+
+    def ask(state, questions, timeout):
+        nonlocal flying, most
+        with lock:
+            flying += 1
+            most = max(most, flying)
+            kinds.update({"chunks", "items", "exchanges"} & set(state))
+        time.sleep(0.01)
+        with lock:
+            flying -= 1
+        return {**dict.fromkeys(questions, 0.9), **SURE}
+
+    big = [does(f"c{n}", "bash", {"command": f"n{n}"}, ruled(100)) for n in range(4)]
+    small = [does(f"s{n}", "bash", {"command": f"s{n}"}, "x" * 3000) for n in range(12)]
+    record = history.distil(old_talks(14, 9000, [big, small]), ask, concurrency=2, max_chunks_per_segment=10)[1]
+    assert most == 2 and kinds == {"chunks", "items", "exchanges"} and record["requests"] == 4 + 2 + 2
 
 
 # How a host keeps its own messages and lets a pass edit them: one row a shape. `to_entries` numbers the messages, and
@@ -8130,6 +8284,48 @@ def test_images_of_earlier_runs_wait_until_they_pay_and_go_with_their_exchange()
     assert [edit["targetId"] for edit in edits] == ["e2", "e4", "e6"]
 
 
+def test_images_of_earlier_runs_wait_without_a_record_and_need_no_least_saving():
+    # 5,464 characters of an image are under the 8,000 that exchanges have to save, which are gated by themselves
+    shot, tail = [tells("x" * 900), looks(1), tells("a")], [tells("hm")] * 300
+    entries = chat(asks("one"), shot, asks("two"), tells("b"), asks("now"), tail, tells("Done."))
+    assert [edit["targetId"] for edit in history.distil(entries, broken)[0]] == ["e3"]
+    # an exchange that saves 3,000 characters is not carried over its least by an image that is sure to go anyway
+    old = chat(asks("u1"), tells("y" * 3000), asks("u2"), looks(1), tells("a"), asks("now"), tail, tells("Done."))
+    edits, record = history.distil(old, answer_all(0.05), keep_recent_exchanges=1)
+    assert [(row["kind"], row["reason"]) for row in record["results"]] == [
+        ("exchange", "deferred"), ("image", "302 turns old")]  # fmt: skip
+    assert [edit["targetId"] for edit in edits] == ["e4"]
+    # what has to wait stands in no record: it is found again by its age
+    big = does("z", "bash", {"command": "m"}, ruled(400))
+    late = chat(asks("u1"), looks(1), tells("x" * 300_000), asks("now"), big, [tells("hm")] * 3, tells("Done."))
+    edits, record = history.distil(late, answer_all(0.1))
+    assert [row["kind"] for row in record["results"]] == ["large"] and [each["targetId"] for each in edits] == ["e6"]
+    assert record["savedChars"] == len(ruled(400)) - len(edits[0]["replacement"])
+
+
+READ_POINTS = {  # what the host trusts, whether it pins, prices -> where the cache ends (index of the first new entry)
+    "nothing: the question": ((), True, "anthropic", 3),
+    "a result before the edit": (("e4",), True, "anthropic", 5),
+    "the latest of them": (("e4", "e6"), True, "anthropic", 7),
+    "one behind the edit is of no use": (("e10",), True, "anthropic", 3),
+    "no pin": (("e4",), False, "anthropic", 0),
+    "Codex": (("e4",), True, "openai-codex", 0),
+    "an automatic cache knows itself": (("e4",), True, "openai", 8),
+}
+
+
+@pytest.mark.parametrize("case", READ_POINTS)
+def test_behind_a_trusted_read_point_less_is_read_anew(case):
+    trusted, pin, prices, start = READ_POINTS[case]
+    log = ruled(100)
+    small = [does(f"s{n}", "bash", {"command": f"s{n}"}, "ok") for n in range(2)]
+    twice = [does(f"c{n}", "read", ANY, log) for n in range(2)]
+    entries = chat(asks("one"), tells("k"), asks("two"), small, twice, tells("Done."))
+    edits, record = history.distil(entries, cold=True, prices=prices, pin_anthropic_cache=pin, trusted=trusted)
+    assert [edit["targetId"] for edit in edits] == ["e8"]
+    assert record["rewriteChars"] == sum(map(history._weight, entries[start:])) - record["savedChars"]
+
+
 def test_the_ledger_never_touches_an_image():
     entries = chat(asks("go"), looks(9), tells("Done."))
     ledger = history.Ledger("rolling", says_of(FATE))
@@ -8143,6 +8339,7 @@ def test_off_nothing_is_asked_and_nothing_recorded():
     for way in (history.distil, history.checkpoint):
         assert way(working(10, 12_000, 40), lambda *rest: asked.append(rest), enabled=False) == ([], {})
     assert asked == []
+    assert history.checkpoint(working(10, 12_000, 40), asked.append, mid_run=False) == ([], {}) and asked == []
     s = history.settings_of(history.GUARD_SETTINGS, {"enabled": "no", "imageKeepTurns": 1.5, "pinAnthropicCache": 0})
     assert s.ignored == ["enabled", "imageKeepTurns", "pinAnthropicCache"]
     assert (s.enabled, s.image_keep_turns, s.pin_anthropic_cache) == (True, 3, True)
@@ -8240,6 +8437,37 @@ def test_the_recipe_that_marks_what_anthropics_cache_is_to_keep(case):
     assert scope["pinned"](later, edited, trusted)["messages"][:-1] == sent["messages"]  # not one at the end counts
 
 
+TRUST = {  # changes of the log's row, what was made since it was sent, seconds since then -> trusted or not
+    "just sent": ({}, [], 0, True),
+    "five minutes ago": ({}, [], 300, True),
+    "a moment longer": ({}, [], 300.001, False),
+    "by another model": ({"model": "other"}, [], 1, False),
+    "on another branch": ({"entryId": "gone"}, [], 1, False),
+    "a leaf on another branch": ({"leafId": "gone"}, [], 1, False),
+    "an edit behind it since": ({}, [{"targetId": "r3", "replacement": "x"}], 1, True),
+    "an edit of it since": ({}, [{"targetId": "r2", "replacement": "x"}], 1, False),
+    "an edit before it since": ({}, [{"targetId": "r1", "replacement": None}], 1, False),
+    "an edit of what the branch does not have": ({}, [{"targetId": "gone", "replacement": None}], 1, True),
+    "a compaction since": ({}, [{"id": "s", "role": "user", "content": "s", "compacted": True}], 1, False),
+}
+
+
+@pytest.mark.parametrize("case", TRUST)
+def test_the_recipe_that_knows_which_marks_can_still_be_read(case):
+    changes, since, age, expected = TRUST[case]
+    scope: dict[str, Any] = {}
+    exec(next(block for block in readme_blocks("python") if "def trusted" in block), scope)
+    branch = [{"id": "q", **asks("go")}, {"targetId": "r1", "replacement": "before it was sent"}]
+    branch += [{"id": f"r{n}", **gives(f"c{n}", "x" * 300)} for n in range(1, 4)]
+    row = {"entryId": "r2", "model": "m", "time": 1000.0, "leafId": "r3", **changes}
+    assert scope["trusted"]([], 1000.0, "m", branch) == set()
+    assert scope["trusted"]([row], 1000.0 + age, "m", [*branch, *since]) == ({"r2"} if expected else set())
+    for read, enough in ((1400, True), (1399, False)):  # 1,000 tokens, and 600 characters behind the question
+        (after,) = scope["refreshed"]([row], 1000.0 + age, "m", [*branch, *since], "q", 1000, read)
+        assert after == {**row, "time": row["time"] + age * (expected and enough)}
+    assert len(scope["refreshed"]([row] * 300, 1000.0, "m", branch, "q", 1000, 0)) == 200
+
+
 # ================================================================ history: the ledger
 
 
@@ -8322,7 +8550,7 @@ def test_off_asks_nothing_and_applies_nothing_whatever_was_decided_or_how_long_a
     assert off.decide(entries) == 0 and off.apply(entries, idle=1e6) == entries
     assert {row["status"] for row in off.decisions.values()} == {"pending"}
     assert history.Ledger().mode == "off"
-    with pytest.raises(ValueError, match="unknown mode 'often'"):
+    with pytest.raises(ValueError, match="no mode 'often'"):
         history.Ledger("often")
 
 
