@@ -1421,7 +1421,7 @@ def distil(entries: Sequence[Entry], ask: Optional[Ask] = None, *, edits: Sequen
     summed); without it only what a newer output repeats or replaces goes, and old images. `cold`: the prompt cache is
     gone anyway (a pause of over five minutes), so that edits are free; `trusted`: ids of results up to which a pinned
     cache can still be read (README). `stop()` true ends the asking. Settings: GUARD_SETTINGS; `model`, as
-    `provider/id`, is only recorded, since `ask` has its own. Nothing to do (no request, no edit), or not `enabled`:
+    `provider/id`, is only recorded, with an `ask`, which has its own. Nothing to do (no request, no edit), or not `enabled`:
     ([], {}). Whatever `ask` does, nothing is raised: a failed, late or doubtful answer keeps the text. Images of this
     run go by age alone; those before it wait until they pay, without a record.
     """
@@ -1472,8 +1472,8 @@ def distil(entries: Sequence[Entry], ask: Optional[Ask] = None, *, edits: Sequen
     early = _deferred([it for it in early if it.item.id not in gone], own + olds + late, 0, gate)
     done = [*own, *olds, *(it for it in early if it.text), *late]
     return _record(done, {"phase": "mid-run" if mid else "run-end", "run": id, "until": entries[-1]["id"], "model":
-        s.model, **cost, "toolResults": sum(item.at >= run.start for item in outputs), "ignored": s.ignored,
-        "rewriteChars": int(_anew(done, costs)), "ms": int(1000 * (clock() - began))})
+        s.model if ask else "", **cost, "toolResults": sum(item.at >= run.start for item in outputs), "ignored":
+        s.ignored, "rewriteChars": int(_anew(done, costs)), "ms": int(1000 * (clock() - began))})
 
 
 def checkpoint(entries: Sequence[Entry], ask: Optional[Ask] = None, **more: Any) -> tuple[list[Entry], dict[str, Any]]:
@@ -1495,11 +1495,11 @@ def statistics(entries: Sequence[Entry], edits: Sequence[Entry], records: Sequen
         kind = "exchanges" if user else "images" if _blocks(old, IMAGES) else "distilled"
         less = _weight(old) - _weight(new) if ours or gone and not new else 0
         counts.update({kind: counts[kind] + ours, "items": counts["items"] + ours, "saved": counts["saved"] + less})
-    own = [record for record in records if record.get("v") == 1]
+    own, ids = [record for record in records if record.get("v") == 1], {entry["id"] for entry in raw}
     sums = {name: sum(each[name] for each in own) for name in ("savedChars", "requests", "inputTokens", "costUsd")}
-    compacted = any(each["savedChars"] > 0 and each["until"] not in [entry["id"] for entry in raw] for each in own)
+    compacted = any(each["savedChars"] > 0 and each.get("until", each["run"]) not in ids for each in own)
     now, ever = (f"−{format_chars(round(chars / 4))}" for chars in (counts["saved"], sums["savedChars"]))
-    status = f"{now} · {counts['items']} items" if counts["saved"] else "0 saved"
+    status = f"{now} · {counts['items']} item{'s' * (counts['items'] > 1)}" if counts["saved"] else "0 saved"
     status += f" · Σ{ever}" * (compacted and sums["savedChars"] > counts["saved"])
     return {**counts, **sums, "compacted": compacted, "status": status}
 

@@ -6579,6 +6579,13 @@ def test_rule(case):
     assert [edit["targetId"] for edit in edits] == ["e2"] * edited
 
 
+def test_a_record_names_the_model_that_was_asked():
+    for ask, model in ((answer_all(0.1), "typesafe/jev"), (None, "")):
+        again = does("c2", "bash", {"command": "make"}, ruled(100))
+        record = history.distil(one_run(ruled(100), again), ask, model="typesafe/jev", Model="jev", cold=True)[1]
+        assert (record["model"], record["ignored"]) == (model, ["Model"])
+
+
 def test_by_rule_nothing_goes_for_a_newer_result_that_failed_or_says_less_or_is_an_edit():
     log = ruled(100)
     for again in (gives("c2", log, is_error=True), gives("c2", "File unchanged since last read.")):
@@ -7695,8 +7702,11 @@ def test_after_a_compaction_statistics_tell_what_is_saved_now_and_what_was_ever(
     assert (got["items"], got["saved"]) == (1, len(ruled(200)) - len(more[-1]["replacement"]))
     assert got["compacted"] is True
     ever = history.format_chars(round((record["savedChars"] + second["savedChars"]) / 4))
-    assert got["status"].endswith(f" · 1 items · Σ−{ever}")
+    assert got["status"].endswith(f" · 1 item · Σ−{ever}")
     assert history.statistics(entries, more, [second])["compacted"] is False  # that one came before it saved
+    del record["until"]  # as it was recorded before records had that: the run's prompt tells
+    assert history.statistics(entries, edits, [record])["compacted"] is True
+    assert history.statistics(entries[:-7], edits, [record])["compacted"] is False
 
 
 def test_a_record_counts_the_results_of_the_run_and_the_answers_on_each():
