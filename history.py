@@ -1420,10 +1420,10 @@ def distil(entries: Sequence[Entry], ask: Optional[Ask] = None, *, edits: Sequen
     timeout) -> {id: probability | (choice, probabilities)}` (attributes `input_tokens` and `cost` of the answers are
     summed); without it only what a newer output repeats or replaces goes, and old images. `cold`: the prompt cache is
     gone anyway (a pause of over five minutes), so that edits are free; `trusted`: ids of results up to which a pinned
-    cache can still be read (README). `stop()` true ends the asking. Settings: GUARD_SETTINGS; `model`, as
-    `provider/id`, is only recorded, with an `ask`, which has its own. Nothing to do (no request, no edit), or not `enabled`:
-    ([], {}). Whatever `ask` does, nothing is raised: a failed, late or doubtful answer keeps the text. Images of this
-    run go by age alone; those before it wait until they pay, without a record.
+    cache can still be read (README). `stop()` true ends the asking. Settings: GUARD_SETTINGS; `model`, `provider/id`,
+    is only recorded, where there is an `ask`, which has its own. No request and no edit, or not `enabled`: ([], {}).
+    Whatever `ask` does, nothing is raised: a failed, late or doubtful answer keeps the text. Images of this run go by
+    age alone; those before it wait until they pay, without a record.
     """
     entries = _with_summaries(entries)
     s, began, seen = settings_of(GUARD_SETTINGS, settings), clock(), apply_edits(entries, edits, gaps=True)
