@@ -1427,7 +1427,8 @@ def choose(case: Case, judge: Any, settings: Settings) -> tuple[views.View, str]
     early = Choice("full", {}, judge.needs_full(case) if hasattr(judge, "needs_full") else 0.0)
     if decide(doc.kind, early, ("outline",), settings, 2)[1] == "needs-full": return full, "needs-full"
     offered = {view.name: view for view in views.candidates(doc, case.terms, getattr(judge, "looks_at", 99))}
-    if not offered: return full, "no-candidates"
+    # of a text without a sign on it a view would be markers alone
+    if not offered or not views.ends(doc): return full, "no-candidates"
     blocks = doc.units() if code or "sections" in offered else ()
     choice = judge.choose(case, list(offered.values()), blocks)
     name, reason = decide(doc.kind, choice, list(offered), settings, len(blocks))
@@ -1497,7 +1498,8 @@ COMPACTED = "This session is being continued from a previous conversation"  # Cl
 # How messages begin that a host wrote in the user's name: Claude Code, Codex
 NOISE = ("<command-", "<local-command-", "<task-notification", "<bash-", "<system-reminder", "<environment_context")
 VIEW_TAIL = 1200  # characters at the end of a view that hold its footer, and what a host may print after it
-MARKER = rf"(?m)^(?: *\d+[\t→])?{views.MARK} \+?\d[\d,+-]*(?: .*)?$"  # also behind a number that a host put there
+# also behind a number that a host put there
+MARKER = rf"(?m)^(?: *\d+[\t→])?{views.MARK} (?:\+\d+|(?P<lines>\d[\d,-]*))(?: .*)?$"
 
 
 def is_view(text: str) -> bool:
@@ -1516,7 +1518,13 @@ def as_sent(case: Case, seen: Seen, store: Any) -> tuple[Case, str, list[int] | 
     if record is None or len(str(record.get("text"))) > SESSION_TAIL: return case, seen.text, []
     doc = views.read(unpack(record), case.tool, case.args)
     sent = {*case.doc.lines, *case.doc.bare, *(line.partition("│ ")[2] for line in case.doc.bare)}
-    kept = [at for at, line in enumerate(doc.lines) if line in sent or doc.bare[at] in sent]
+    # what a marker names was not sent, though each of its lines may stand elsewhere; `+2` does not tell which
+    left, free, top = {0}, 1, max(doc.numbers.numbers)
+    for low, high in ranges(",".join(found["lines"] or "0" for found in re.finditer(MARKER, seen.text))):
+        left.update(range(max(low, free), min(high, top) + 1))
+        free = max(free, high + 1)
+    kept = [at for at, number in enumerate(doc.numbers.numbers)
+            if number not in left and not sent.isdisjoint((doc.lines[at], doc.bare[at]))]
     return case._replace(doc=doc), seen.text, kept
 
 

@@ -4788,6 +4788,24 @@ def test_a_session_goes_on_in_a_later_process(tmp_path: pathlib.Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"sessions", "outputs", "log.jsonl", "prune.stamp"}
 
 
+def test_what_a_view_left_out_is_not_known_though_each_of_its_lines_stands_elsewhere(tmp_path: pathlib.Path) -> None:
+    methods = [f"    def method_{n}(self, value):\n" + "\n".join(
+        f"        value = self.step_{step}(value, {step})" for step in range(12)) for n in range(20)]
+    text = "\n\n".join(["class Pipeline:", *methods, ""])
+    put_back = Fixed("outline", {"Pipeline.method_3": 0.9})
+    view = jevlens.Lens(put_back, tmp_path, OUTLINE_LENS, session="s").see(text, "read", {"path": "pipe.py"})
+    assert view.text.count("self.step_5(") == 1, "the bodies of all others were left out"
+    part = f"log 1\nlog 2\n{methods[9]}\nend of it"
+    later = jevlens.Lens("local", tmp_path, jevlens.Settings(min_tokens=10), session="s").see(part, "bash", RUN_ARGS)
+    assert re.findall(" = (.+) of read pipe.py", later.text) == ["46-57"] and set(range(46, 58)) <= set(view.kept)
+
+
+def test_a_text_of_blanks_alone_is_never_markers_alone() -> None:
+    for tool, args in (("ls", {}), ("bash", {"command": "x"}), ("webfetch", {}), ("read", {"path": "a.csv"})):
+        seen = jevlens.Lens("local").see(" \n\n\t\n" * 3000, tool, args)
+        assert seen.view == "full" and seen.reason == "no-candidates", (tool, seen.text[:80])
+
+
 def script(name: str, data: bytes, home: pathlib.Path, *arguments: str, **more: str) -> Any:
     """A command of jevlens.py, run as hosts run it."""
     command = [sys.executable, "-E", "-s", jevlens.__file__, name, *arguments]
