@@ -1115,7 +1115,8 @@ def read_jsonl(path: str, last: int = 0, first: int = -1) -> list[dict[str, Any]
 # ---------------------------------------------------------------- recall: getting omitted text back
 
 PAGE_CHARS = 50_000  # characters of one answer, about 12,500 tokens
-ONE_PAGE = r"(?:.*\n){1,400}|.*"  # whole lines, more were the flood that the view avoided; or a piece of a long one
+# whole lines, more were the flood that the view avoided; or a piece of a long one
+ONE_PAGE = rf"(?:.*\n){{1,400}}|.{{0,{PAGE_CHARS}}}"
 RANGE = r"(?a)\s{0,9}(?=-?\s{0,9}\d)\d{0,12}\s{0,9}(?:-\s{0,9}\d{0,12}\s{0,9})?"  # 40, 40-90, 40-, -90
 REGEX = r"(?s)/(.+)/[gimsuy]{0,2}"  # two flags at most, of those that people write: `/src/img` is a path
 # the watchdog does not need the interpreter, which a regex that backtracks holds
@@ -1179,7 +1180,7 @@ def answer(id: str, record: Mapping[str, Any], asked: Mapping[str, str], cursor:
     chosen, total, numbers = select(doc, asked), len(doc.lines), doc.numbers.numbers
     width = 0 if doc.numbers.prefix or len(chosen) == total else len(str(numbers[-1]))
     text = "\n".join(f"{numbers[line]:{width}}│ {doc.lines[line]}" if width else doc.lines[line] for line in chosen)
-    shown = next(re.finditer(ONE_PAGE, f"{text}\n"[start:start + PAGE_CHARS]))[0]
+    shown = next(re.finditer(ONE_PAGE, f"{text}\n"[start:start + PAGE_CHARS + 1]))[0]  # with a newline
     end, shown = start + len(shown), shown.removesuffix("\n")
     if shown == doc.text: return shown
     again = "".join(f", {key}={value!r}" for key, value in asked.items())
@@ -1584,7 +1585,7 @@ class Fold:
         what, text = _get(part, "function", "custom") or part, text if isinstance(text, str) else ""
         name, args = _get(what, "name") or "", _get(what, "arguments", "input", "args", "action")
         key = RESULTS.get(role if whole else kind, "output" if kind.endswith("_call_output") else "response")
-        if isinstance(part, dict) and key in part:
+        if isinstance(part, dict) and key in part and (self.learn or role not in ASSISTANT):  # those are no copies
             id = _get(part, "tool_call_id", "call_id", "tool_use_id", "id", "name")
             failed = bool(_get(part, "is_error") or _get(part[key], "error"))
             call = (*(self.calls[id] or [(name, {})]).pop(0), self.task, self.latest, self.said, failed)

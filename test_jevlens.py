@@ -2992,6 +2992,13 @@ def test_pages_cut_a_line_that_is_longer_than_a_page_and_lose_no_character() -> 
         assert "".join(parts).replace("\n", "") == text.replace("\n", "")
 
 
+@pytest.mark.parametrize("size", (49_999, 50_000, 50_001, 100_000, 300_000))
+def test_no_page_is_empty(size: int) -> None:
+    for first in "y", "y" * size:
+        parts = pages(stored(first + "\n" + "x" * size))
+        assert all(parts) and len(parts) == -(-len(first) // 50_000) - (-size // 50_000), list(map(len, parts))
+
+
 @pytest.mark.parametrize("short", range(49_985, 50_003))
 def test_pages_are_whole_wherever_a_page_ends_before_a_long_line(short: int) -> None:
     text = "x" * short + "\n" + "y" * 60_000 + "\nz"
@@ -4430,6 +4437,15 @@ def test_messages_change_the_text_of_large_results_and_nothing_else(shape: str) 
     assert " = " in views[1].partition("\n")[2], "the second result stood in the list already"
     for view in views:
         assert lens.original(view.partition('recall("')[2].partition('"')[0]) == LONG
+
+
+def test_a_result_within_a_reply_stays_as_the_caller_wrote_it() -> None:
+    part = {"functionResponse": {"name": "bash", "response": {"output": LONG}}}
+    block = {"type": "tool_result", "tool_use_id": "a", "content": LONG}
+    for shape, given in (("gemini", {"role": "model", "parts": [part]}),
+                         ("anthropic", {"role": "assistant", "content": [block]})):  # fmt: skip
+        before = copy.deepcopy(given)
+        assert jevlens.Lens("local").messages([given], shape) == [before] and given == before
 
 
 @pytest.mark.parametrize("shape", LISTS)
