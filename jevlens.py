@@ -1604,6 +1604,8 @@ class Fold:
 # ---------------------------------------------------------------- hook, MCP, filter, status line
 
 SESSION_TAIL = 4_000_000  # bytes of a transcript or journal that are read: hours of work, about a second of ours
+Host = str  # of options: one of the hosts that KINDS names
+Needed = str  # of options: it must be given
 PAYLOAD_MAX = 64_000_000  # bytes of a hook's input or of an output on disk; more is left to the host
 # how Copilot CLI names what Claude Code and Codex send
 COPILOT = {"tool_name": "toolName", "tool_input": "toolArgs", "tool_response": "toolResult", "session_id": "sessionId"}
@@ -1675,13 +1677,11 @@ def hook(data: bytes, store: Any, settings: Settings) -> str:
     return json.dumps(told) if lens.stats()["shortened"] else ""
 
 
-def cmd_hook(*, print_config: str = "") -> Any:
+def cmd_hook(*, print_config: Host = "") -> Any:
     """Answer a coding agent's hook: JSON on standard input; exits 0, and prints nothing when nothing changes.
 
     --print-config: print the settings to paste into claude, codex or copilot.
     """
-    if print_config not in ("", "claude", "codex", "copilot"):
-        raise JevlensError(f"hook: --print-config {print_config}: use claude, codex or copilot")
     if print_config: return json.dumps(host_config(print_config), indent=2)
     own = _own_lens()
     try:
@@ -1788,8 +1788,10 @@ def write_text(text: str, stream: Any = None) -> None:
     try:
         out.write(text.encode("utf-8", "surrogatepass" if half else "surrogateescape"))
         out.flush()
-    except BrokenPipeError:  # `| head` has read enough; the exit status stays what it is
+    except OSError as error:  # what could not be written would be tried again at the end
         os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
+        # `| head` has read enough; the exit status stays what it is
+        if not isinstance(error, BrokenPipeError): raise
 
 
 def read_text(path: str) -> str:
@@ -1885,7 +1887,8 @@ def log_stats(events: Iterable[Mapping[str, Any]], session: str = "") -> Json:
     recalls; of Jev: asked, failed, degraded (the last request failed), input and output tokens, cost in dollars."""
     log = [e for e in events if not session or str(e.get("session")).split("/")[0] == session]
     sees, recalls, asks = ([e for e in log if e.get("event") == name] for name in ("see", "recall", "ask"))
-    sums = {key: sum(e.get(key) or 0 for e in log) for key in "before after input_tokens output_tokens cost".split()}
+    sums = {key: sum(e[key] for e in log if type(e.get(key)) in (int, float))
+            for key in "before after input_tokens output_tokens cost".split()}
     saved, failed = sums["before"] - sums["after"], [bool(e.get("fault")) for e in asks]
     return {**sums, "considered": len(sees), "shortened": sum(e.get("view") != "full" for e in sees),
             "saved": saved, "share": round(saved / (sums["before"] or 1), 4), "recalls": len(recalls),
@@ -1929,12 +1932,11 @@ def plain_ask(client: Any, mask: bool = True) -> Callable[[Any, Any, float], Any
     return _ask
 
 
-def cmd_evidence(session: str, *, query: str = "", bytes: int = 8192) -> str:
+def cmd_evidence(session: str, *, query: Needed = "", bytes: int = 8192) -> str:
     """Print the quotations of a recorded session that fit a query, as a model would get them; one line a session.
 
     --query: the prompt that the quotations are for. --bytes: of the view, at most (default: 8192).
     """
-    if not query: raise JevlensError("evidence: --query: say what the quotations are for")
     history = _history()
     found = [history.extract(each.entries, query, max_view_bytes=bytes).text for each in history.read_session(session)]
     if not any(found): raise JevlensError(f"evidence: no user or assistant text, or none within {bytes} bytes")
@@ -1961,6 +1963,7 @@ def cmd_distil(session: str, *, dry_run: bool = False) -> Json:
 COMMANDS: dict[str, Any] = {name[4:]: each for name, each in sorted(globals().items()) if name.startswith("cmd_")}
 # what argparse has to know of a parameter, by its type
 KINDS: dict[str, Json] = {"str": {}, "int": {"type": int}, "bool": {"action": "store_true"},
+                          "Host": {"choices": ["claude", "codex", "copilot"]}, "Needed": {"required": True},
                           "str | None": {"nargs": "?"}, "list[str]": {"nargs": "A...", "metavar": "-- CMD"}}
 
 
