@@ -5400,7 +5400,7 @@ def test_command_line(sentence: str, shell: Shell, tmp_path: pathlib.Path) -> No
     assert "Traceback" not in told.err
 
 
-@pytest.mark.parametrize("argv", (["evidence", "s.jsonl"], ["hook", "--print-config", "emacs"], ["see"], ["run", "--"]))
+@pytest.mark.parametrize("argv", (["evidence", "s"], ["hook", "--print-config", "emacs"], ["see"], ["run", "--"]))
 def test_a_mistake_in_the_arguments_is_usage(argv: List[str], capsys: Any) -> None:
     with pytest.raises(SystemExit) as stop:
         jevlens.main(argv)
@@ -5416,7 +5416,8 @@ def test_a_full_disk_behind_standard_output_is_said_once(tmp_path: pathlib.Path)
 
 
 def test_a_foreign_line_in_the_log_costs_no_sum() -> None:
-    assert jevlens.log_stats([{"event": "see", "before": "x", "after": None}, {"event": "see", "before": 7}])["before"] == 7
+    events = [{"event": "see", "before": "x", "after": None}, {"event": "see", "before": 7}]
+    assert jevlens.log_stats(events)["before"] == 7
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root reads every file")
