@@ -276,7 +276,8 @@ class Session:
 
         The first and the last line with something on it are never in them.
         """
-        free, edges, hashes = 0, views.ends(doc) or (0, 0), _hashes(doc, range(len(doc.lines)))
+        # nothing is known yet in most calls with a huge output
+        free, edges, hashes = 0, views.ends(doc) or (0, 0), _hashes(doc, range(len(doc.lines))) if self._runs else []
         for line, run in enumerate(_windows(hashes)):
             if line < free or hash(run) not in self._runs: continue
             (label, numbers, sent), there = self._runs[hash(run)]

@@ -353,7 +353,8 @@ class Numbering(NamedTuple):
         `+2` counts lines that have no number of their own.
         """
         shown = list(filter(None, self.numbers[start:end]))
-        breaks = [at for at, (low, high) in enumerate(zip(shown, shown[1:]), 1) if high != low + 1]
+        torn = bool(shown) and shown[-1] - shown[0] >= len(shown)  # numbers rise: this spares most gaps the search
+        breaks = [at for at, (low, high) in enumerate(zip(shown, shown[1:]), 1) if high != low + 1] if torn else []
         runs = [shown[low:high] for low, high in zip([0, *breaks], [*breaks, len(shown)])]
         named = ",".join([f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs if run])
         bare = end - start - len(shown)
