@@ -1521,12 +1521,9 @@ def as_sent(case: Case, seen: Seen, store: Any) -> tuple[Case, str, list[int] | 
     doc = views.read(unpack(record), case.tool, case.args)
     sent = {*case.doc.lines, *case.doc.bare, *(line.partition("│ ")[2] for line in case.doc.bare)}
     # what a marker names was not sent, though each of its lines may stand elsewhere; `+2` does not tell which
-    left, free, top = {0}, 1, max(doc.numbers.numbers)
-    for low, high in ranges(",".join(found["lines"] or "0" for found in re.finditer(MARKER, seen.text))):
-        left.update(range(max(low, free), min(high, top) + 1))
-        free = max(free, high + 1)
-    kept = [at for at, number in enumerate(doc.numbers.numbers)
-            if number not in left and not sent.isdisjoint((doc.lines[at], doc.bare[at]))]
+    numbers, told = doc.numbers.numbers, ",".join(found["lines"] or "0" for found in re.finditer(MARKER, seen.text))
+    left = {0}.union(*(range(low, min(high, max(numbers)) + 1) for low, high in ranges(told or "0")))
+    kept = [n for n, line in enumerate(doc.lines) if numbers[n] not in left and (line in sent or doc.bare[n] in sent)]
     return case._replace(doc=doc), seen.text, kept
 
 
@@ -1789,10 +1786,8 @@ def write_text(text: str, stream: Any = None) -> None:
     try:
         out.write(text.encode("utf-8", "surrogatepass" if half else "surrogateescape"))
         out.flush()
-    except OSError as error:  # what could not be written would be tried again at the end
+    except BrokenPipeError:  # `| head` has read enough; the exit status stays what it is
         os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
-        # `| head` has read enough; the exit status stays what it is
-        if not isinstance(error, BrokenPipeError): raise
 
 
 def read_text(path: str) -> str:
@@ -1888,8 +1883,7 @@ def log_stats(events: Iterable[Mapping[str, Any]], session: str = "") -> Json:
     recalls; of Jev: asked, failed, degraded (the last request failed), input and output tokens, cost in dollars."""
     log = [e for e in events if not session or str(e.get("session")).split("/")[0] == session]
     sees, recalls, asks = ([e for e in log if e.get("event") == name] for name in ("see", "recall", "ask"))
-    sums = {key: sum(e[key] for e in log if type(e.get(key)) in (int, float))
-            for key in "before after input_tokens output_tokens cost".split()}
+    sums = {key: sum(e.get(key) or 0 for e in log) for key in "before after input_tokens output_tokens cost".split()}
     saved, failed = sums["before"] - sums["after"], [bool(e.get("fault")) for e in asks]
     return {**sums, "considered": len(sees), "shortened": sum(e.get("view") != "full" for e in sees),
             "saved": saved, "share": round(saved / (sums["before"] or 1), 4), "recalls": len(recalls),

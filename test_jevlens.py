@@ -5407,19 +5407,6 @@ def test_a_mistake_in_the_arguments_is_usage(argv: List[str], capsys: Any) -> No
     assert stop.value.code == 2 and capsys.readouterr().err.startswith(f"usage: jevlens {argv[0]} ")
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
-def test_a_full_disk_behind_standard_output_is_said_once(tmp_path: pathlib.Path) -> None:
-    with open("/dev/full", "wb") as full:
-        command = [sys.executable, jevlens.__file__, "list"]
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, env={"JEV_LENS_DATA_DIR": str(tmp_path)})
-    assert (done.returncode, done.stderr) == (1, b"jevlens: list: No space left on device\n")
-
-
-def test_a_foreign_line_in_the_log_costs_no_sum() -> None:
-    events = [{"event": "see", "before": "x", "after": None}, {"event": "see", "before": 7}]
-    assert jevlens.log_stats(events)["before"] == 7
-
-
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root reads every file")
 def test_see_of_an_unreadable_file(shell: Shell) -> None:
     path = pathlib.Path("it")
