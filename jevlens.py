@@ -1303,12 +1303,12 @@ class Lens:
         view, reason = choose(case, self.judge, self.settings)
         if view.name == "full" and len(doc.text) > MOST_CHARS and reason != "bounded":
             view, reason = views.head_tail(doc) or view, "too-large"
-        if self.remember: view = without_known(doc, view, list(case.session.known(doc)))
+        if self.remember: view = views.without_known(doc, view, list(case.session.known(doc)))
         text, kept = views.render(doc, view, gutter=self.gutter, thin=not case.session.line_edits)
         id = free_id(doc.text, self.store) if len(kept) < len(doc.lines) else ""
         whole = _full(doc.text, reason if view.name == "full" else "no-gain", doc)
         seen = whole._replace(text=text, view=view.name if id else "thin", kept=tuple(line + 1 for line in kept), id=id,
-                              reason=reason, dropped=dropped_names(doc, view))
+                              reason=reason, dropped=views.dropped(doc, view))
         text = "\n\n".join(filter(None, (text, id and self.footer(seen))))
         if tokens(text) > 0.95 * whole.tokens_before: return whole  # less than 5 % saved in all: the original object
         if id:
@@ -1451,27 +1451,6 @@ def choose(case: Case, judge: Any, settings: Settings) -> tuple[views.View, str]
     # a view of 90 % of full, blocks put back, is sent as full
     nearly = len(views.render(doc, view, thin=False).text) >= min(0.9 * len(doc.text), MOST_CHARS)
     return (full, f"{name}-is-nearly-full") if nearly else (view, reason)
-
-
-def without_known(doc: views.Doc, view: views.View, runs: Sequence[views.Known]) -> views.View:
-    """The view without the lines of these runs; a run of under 120 characters, about two markers, is sent again."""
-    kept = set(view.keep)
-    known = [run for run in runs if sum(len(doc.lines[at]) + 1 for at in kept & {*range(run.start, run.end)}) >= 120]
-    kept.difference_update(*(range(run.start, run.end) for run in known))
-    name = "memory" if known and view.name == "full" else view.name
-    return view._replace(name=name, keep=tuple(sorted(kept)), known=tuple(known))
-
-
-def dropped_names(doc: views.Doc, view: views.View) -> tuple[str, ...]:
-    """Names of the outermost blocks of code of which no line but the first is sent or known; what stands between blocks
-    has no name that tells anything.
-
-    Beginning and end of a huge text need none, and finding blocks in it would take half a second a megabyte.
-    """
-    kept = set(view.keep).union(*(range(run.start, run.end) for run in view.known))
-    units = doc.units() if doc.kind == "code" and view.name != "head_tail" and len(kept) < len(doc.lines) else ()
-    named = [unit for unit in units if unit.kind not in ("rest", "section") and unit.end - unit.start > 3]
-    return tuple(dict.fromkeys(unit.name for unit in named if kept.isdisjoint((unit.end - 2, unit.end - 1))))
 
 
 def make_judge(judge: Any, settings: Settings) -> Any:
@@ -1861,7 +1840,7 @@ def cmd_list() -> Json:
     store, rows = _own_lens().store, list[Json]()
     for record in filter(None, map(store.get, store.ids())):
         own, at = {key: record.get(key) for key in ("id", "at", "tool", "view", "session")}, record.get("at")
-        stored = time.ctime(at) if isinstance(at, float) and 0 <= at < 1e11 else ""  # until the year 5138
+        stored = time.strftime("%Y-%m-%d %H:%M", time.localtime(at)) if isinstance(at, float) and 0 <= at < 1e11 else ""
         rows.append({**own, "tokens": tokens(unpack(record)), "stored": stored})
     return _listing(rows, "id tokens view tool stored")
 
@@ -1883,7 +1862,8 @@ def log_stats(events: Iterable[Mapping[str, Any]], session: str = "") -> Json:
     recalls; of Jev: asked, failed, degraded (the last request failed), input and output tokens, cost in dollars."""
     log = [e for e in events if not session or str(e.get("session")).split("/")[0] == session]
     sees, recalls, asks = ([e for e in log if e.get("event") == name] for name in ("see", "recall", "ask"))
-    sums = {key: sum(e.get(key) or 0 for e in log) for key in "before after input_tokens output_tokens cost".split()}
+    keys, real = ("before", "after", "input_tokens", "output_tokens", "cost"), (int, float)
+    sums = {key: sum(n for n in (e.get(key) for e in log) if isinstance(n, real)) for key in keys}
     saved, failed = sums["before"] - sums["after"], [bool(e.get("fault")) for e in asks]
     return {**sums, "considered": len(sees), "shortened": sum(e.get("view") != "full" for e in sees),
             "saved": saved, "share": round(saved / (sums["before"] or 1), 4), "recalls": len(recalls),
@@ -1955,7 +1935,8 @@ def cmd_distil(session: str, *, dry_run: bool = False) -> Json:
 
 
 # A command is `cmd_NAME`: its docstring is the help, its parameters are the arguments, those behind `*` the options.
-COMMANDS: dict[str, Any] = {name[4:]: each for name, each in sorted(globals().items()) if name.startswith("cmd_")}
+COMMANDS: dict[str, Any] = {name: globals()["cmd_" + name] for name in (
+    "see run filter recall list decisions stats diff key hook mcp statusline evidence distil").split()}
 # what argparse has to know of a parameter, by its type
 KINDS: dict[str, Json] = {"str": {}, "int": {"type": int}, "bool": {"action": "store_true"},
                           "Host": {"choices": ["claude", "codex", "copilot"]}, "Needed": {"required": True},
@@ -1969,7 +1950,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=__version__)
     rows = parser.add_subparsers(dest="name", metavar="COMMAND", required=True)
     for name, command in COMMANDS.items():
-        row = rows.add_parser(name, help=command.__doc__.partition("\n")[0], description=command.__doc__)
+        told = command.__doc__ or name  # -OO takes it away
+        row = rows.add_parser(name, help=told.partition("\n")[0], description=told)
         kinds, usual = dict(command.__annotations__), command.__kwdefaults__ or {}
         if kinds.pop("return") == "Json": row.add_argument("--json", action="store_true")
         for each, kind in kinds.items():
@@ -1984,7 +1966,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (Exception, KeyboardInterrupt) as error:
         what, why = getattr(error, "filename", 0) or name, getattr(error, "strerror", 0) or str(error) or "stopped"
         print(f"jevlens: {error if isinstance(error, JevlensError) else f'{what}: {why}'}", file=sys.stderr)
-        return 127 if name == "run" and isinstance(error, FileNotFoundError) else 1
+        shell = {"FileNotFoundError": 127, "PermissionError": 126} if name == "run" else {}
+        return shell.get(type(error).__name__, 1)
 
 
 if __name__ == "__main__": sys.exit(main())

@@ -5449,7 +5449,7 @@ def test_run_of_what_cannot_be_run(shell: Shell) -> None:
         127, "jevlens: no-such-command: No such file or directory\n")  # fmt: skip
     pathlib.Path("it").write_text("x")
     if os.name == "posix":
-        assert shell("run", "--", "./it")[::2] == (1, "jevlens: ./it: Permission denied\n")
+        assert shell("run", "--", "./it")[::2] == (126, "jevlens: ./it: Permission denied\n")
 
 
 def test_run_with_a_mistake_in_our_own_options_does_not_run_the_command(shell: Shell) -> None:
@@ -5558,9 +5558,14 @@ def test_list_survives_records_of_other_programs(shell: Shell, tmp_path: pathlib
     told = shell("list")
     assert (told.status, told.err) == (0, "")
     assert len(told.out.decode().splitlines()) == 5 and b"\x1b" not in told.out and "Wérkzeug" in told.out.decode()
-    assert told.out.decode().count(time.ctime(1.7e9)) == 4
+    assert told.out.decode().count(time.strftime("%Y-%m-%d %H:%M", time.localtime(1.7e9))) == 4
     rows = json.loads(shell("list", "--json").out)
     assert [row["tokens"] for row in rows] == [1] * 4
+
+
+def test_the_command_line_works_without_docstrings(tmp_path: pathlib.Path) -> None:
+    done = subprocess.run([sys.executable, "-OO", jevlens.__file__, "--help"], capture_output=True, cwd=tmp_path)
+    assert done.returncode == 0 and b"statusline" in done.stdout
 
 
 def test_what_others_wrote_into_the_store_costs_no_traceback_and_no_time(shell: Shell, tmp_path: pathlib.Path) -> None:
@@ -5573,7 +5578,8 @@ def test_what_others_wrote_into_the_store_costs_no_traceback_and_no_time(shell: 
     told = shell("diff", id)
     assert (told.status, told.out) == (1, b"") and told.err.startswith("jevlens: diff: ")
     with open("../data/log.jsonl", "a") as log:
-        log.write(lines_of(event) + "\n")
+        log.write(lines_of({"event": "see", "before": "x"}, event) + "\n")
+    assert shell("stats").status == 0
     assert [line[:2] for line in shell("diff", id).out.decode().splitlines()[1:]] == ["  "] * 1000
 
 
@@ -5612,7 +5618,7 @@ def test_see_run_and_the_listings_end_to_end(shell: Shell) -> None:
     assert "return value * 23" in shell("recall", id, "--block", "step_23").out.decode()
     (row,) = json.loads(shell("list", "--json").out)
     assert (row["id"], row["tool"], row["tokens"]) == (id, "read", jevlens.tokens(MODULE))
-    assert row["stored"] == time.ctime(row["at"])
+    assert row["stored"] == time.strftime("%Y-%m-%d %H:%M", time.localtime(row["at"]))
     (event,) = json.loads(shell("decisions", "--json").out)
     assert (event["id"], event["shape"]) == (id, "read")
     assert "step_7" not in json.dumps(event) and "shop" not in json.dumps(event)

@@ -28,8 +28,9 @@ from math import inf, log2
 from typing import AbstractSet, Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Sequence, TypeVar
 
 __all__ = ["LONG_LINE", "MARK", "RULES", "Block", "Doc", "Known", "Numbering", "Rendered", "Rule", "Shown", "View",
-           "blocks", "bounded", "candidates", "classify", "close_gaps", "cover", "ends", "fit", "names",
-           "named_files", "pattern", "places", "programs", "read", "render", "shown_by", "signatures", "terms", "tidy"]
+           "blocks", "bounded", "candidates", "classify", "close_gaps", "cover", "dropped", "ends", "fit", "names",
+           "named_files", "pattern", "places", "programs", "read", "render", "shown_by", "signatures", "terms", "tidy",
+           "without_known"]
 
 # ---------------------------------------------------------------- vocabulary
 
@@ -1727,6 +1728,27 @@ def candidates(doc: Doc, terms: _Terms, most: int = 99) -> list[View]:
         if view and view.name not in found and len(render(doc, view).text) <= _ADMITTED * len(doc.text):
             found[view.name] = view
     return list(found.values())
+
+
+def without_known(doc: Doc, view: View, runs: Sequence[Known]) -> View:
+    """The view without the lines of these runs; a run of under 120 characters, about two markers, is sent again."""
+    kept = set(view.keep)
+    known = [run for run in runs if sum(len(doc.lines[at]) + 1 for at in kept & {*range(run.start, run.end)}) >= 120]
+    kept.difference_update(*(range(run.start, run.end) for run in known))
+    name = "memory" if known and view.name == "full" else view.name
+    return view._replace(name=name, keep=tuple(sorted(kept)), known=tuple(known))
+
+
+def dropped(doc: Doc, view: View) -> tuple[str, ...]:
+    """Names of the outermost blocks of code of which no line but the first is sent or known; what stands between blocks
+    has no name that tells anything.
+
+    Beginning and end of a huge text need none, and finding blocks in it would take half a second a megabyte.
+    """
+    kept = set(view.keep).union(*(range(run.start, run.end) for run in view.known))
+    units = doc.units() if doc.kind == "code" and view.name != "head_tail" and len(kept) < len(doc.lines) else ()
+    named = [unit for unit in units if unit.kind not in ("rest", "section") and unit.end - unit.start > 3]
+    return tuple(dict.fromkeys(unit.name for unit in named if kept.isdisjoint((unit.end - 2, unit.end - 1))))
 
 
 # ---------------------------------------------------------------- rendering and tidying
