@@ -46,6 +46,7 @@ import re
 import shlex
 import threading
 import time
+from array import array
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Callable, Collection, Container, Iterable, Mapping, NamedTuple, Sequence, cast
 
@@ -233,7 +234,7 @@ class Session:
         """The conversation was compacted: what was sent is no longer known to the model. Facts about files stay."""
         self.names = set[str]()
         # hash of RUN lines in a row -> where they stood last: result (label, numbers, hashes of its lines), line
-        self._runs: dict[int, tuple[tuple[str, views.Numbering, list[int]], int]] = {}
+        self._runs: dict[int, tuple[tuple[str, views.Numbering, array[int]], int]] = {}
 
     def hear(self, task: str, latest: str, said: str, args: Mapping[str, Any]) -> None:
         """Take in what stands before a result: the request, the message, the arguments of the call."""
@@ -277,7 +278,8 @@ class Session:
         The first and the last line with something on it are never in them.
         """
         # nothing is known yet in most calls with a huge output
-        free, edges, hashes = 0, views.ends(doc) or (0, 0), _hashes(doc, range(len(doc.lines))) if self._runs else []
+        hashes = _hashes(doc, range(len(doc.lines))) if self._runs else array("q")
+        free, edges = 0, views.ends(doc) or (0, 0)
         for line, run in enumerate(_windows(hashes)):
             if line < free or hash(run) not in self._runs: continue
             (label, numbers, sent), there = self._runs[hash(run)]
@@ -288,12 +290,13 @@ class Session:
                 yield views.Known(first, last, f"= {numbers.label(first + shift, last + shift)} of {label}")
 
 
-def _hashes(doc: views.Doc, sent: Container[int]) -> list[int]:
+def _hashes(doc: views.Doc, sent: Container[int]) -> "array[int]":
     """A hash for each line that was sent, -1 (never a hash) for the others and for the end."""
-    return [hash(line.rstrip()) if at in sent else -1 for at, line in enumerate(doc.bare)] + [-1]
+    lines = (hash(line.rstrip()) if at in sent else -1 for at, line in enumerate(doc.bare))
+    return array("q", itertools.chain(lines, (-1,)))
 
 
-def _windows(hashes: list[int]) -> Iterable[tuple[int, ...]]:
+def _windows(hashes: "array[int]") -> Iterable[tuple[int, ...]]:
     """The hashes of each RUN lines in a row."""
     return zip(*(hashes[shift:] for shift in range(RUN)))
 
