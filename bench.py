@@ -1097,7 +1097,7 @@ def cmd_distil(argv: Sequence[str]) -> None:
     title = "tokens left out of all calls, cost saved, sessions that cost more, later turns and harm to them"
     report(args.json, data, [(title, head, rows)])
 
-VIEW_BYTES = (4_096, 8_192, 32_768)  # the seed's default, half of it, and the most that its settings allow
+VIEW_BYTES = (4_096, 8_192, 32_768)  # the reference's default, half of it, and the most that its settings allow
 OLD = 10  # turns: what an agent takes over from further back than this may be gone from its context
 FRAME = 600  # bytes of a baseline's view around its rows
 Picker = Callable[[Sequence[dict[str, Any]], str, int, set[str]], set[str]]  # entries, query, bytes, visible ids -> ids

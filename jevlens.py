@@ -1165,7 +1165,7 @@ def select(doc: views.Doc, asked: Mapping[str, str]) -> list[int]:
         name, blocks = asked["block"].strip().lower(), views.blocks(doc)
         found = [block for block in blocks if name in block.name.lower()]
         found = [block for block in found if f".{block.name}".lower().endswith(f".{name}")] or found
-        names = ", ".join(dict.fromkeys(block.name for block in blocks))[:600] or "no blocks"
+        names = ", ".join(dict.fromkeys(block.name[:40] for block in blocks))[:600] or "no blocks"
         if not found: raise JevlensError(f"recall: block {asked['block']!r:.80}: not in this output; it has {names}")
         chosen &= {line for block in found for line in range(block.start, block.end)}
     if "pattern" in asked:
@@ -1675,7 +1675,9 @@ def host_config(host: str) -> Any:
     words, kind = [sys.executable, "-E", "-s", os.path.abspath(__file__)], {"type": "command"}
     run, status = (shlex.join([*words, name]) for name in ("hook", "statusline"))
     server = {"command": words[0], "args": [*words[1:], "mcp"], "alwaysLoad": True}
-    print("jevlens: for recall, an MCP server:", json.dumps({"mcpServers": {"lens": server}}), file=sys.stderr)
+    toml = f"[mcp_servers.lens]\ncommand = {json.dumps(words[0])}\nargs = {json.dumps(server['args'])}"
+    entry = toml if host == "codex" else json.dumps({"mcpServers": {"lens": server}})
+    print("jevlens: for recall, an MCP server:", entry, sep="\n", file=sys.stderr)
     hooks = [{**kind, "command": run, "timeout": 15}]
     direct = [{**kind, "command": words[0], "args": [*words[1:], "hook"], "timeout": 15}]  # without a shell
     line = {"statusLine": {**kind, "command": status}, "bashOutputMaxChars": 128_000}
@@ -1714,7 +1716,8 @@ def mcp_answer(lens: Lens, line: bytes) -> None:
               (-32022, "protocol version"): version not in (None, MCP_VERSIONS[0]),
               (-32602 if call else -32601, f"unknown {what}"): what not in rows}
     code, message = next((fault for fault, holds in faults.items() if holds), (0, ""))
-    error = {"code": code, "message": message, "data": {"supported": MCP_VERSIONS[:1], "requested": version}}
+    error: Json = {"code": code, "message": message}
+    if code == -32022: error["data"] = {"supported": MCP_VERSIONS[:1], "requested": version}
     result = mcp_call(lens, name, args) if call and not code else rows.get(what, {})
     if version or method == "server/discover":
         result.update(resultType="complete", _meta={"io.modelcontextprotocol/serverInfo": info})
@@ -1749,7 +1752,8 @@ HALF_PAIR = "[\ud800-\udc7f\udd00-\udfff]"  # a surrogate that no byte became, b
 JSON_STRING = r'"(?:[^"\\]|\\.)*"'  # of a state, whose every string is masked: "a \\" b", and not all of "a" "b"
 SUM = ("jevlens kept out {share:.0%} ({saved:,} tokens): {shortened} of {considered} results shortened, "
        "{recalls} recalls, ${cost:.4f}")
-PAGE = '<!doctype html><meta name="color-scheme" content="light dark"><title>{0}</title><pre>{0}\n{1}</pre>'
+PAGE = ('<!doctype html><meta name="color-scheme" content="light dark"><title>{0}</title><style>pre{{white-space:'
+        'pre-wrap}}mark{{background:#f803;color:inherit}}</style><pre>{0}\n{1}</pre>')
 
 
 def _own_lens(judge: str = "local", **changes: Any) -> Lens:
@@ -1758,7 +1762,7 @@ def _own_lens(judge: str = "local", **changes: Any) -> Lens:
     It remembers nothing, since the streams of a command go different ways; its footer names a command.
     """
     settings = replace(Settings.load(), **changes)
-    how = "`jevlens.py recall {} --lines a-b`, --pattern or --block"
+    how = "`python3 jevlens.py recall {} --lines a-b`, --pattern or --block"
     return Lens(judge, settings.data_dir, settings, False, footer=lambda seen: default_footer(seen, how))
 
 
@@ -1874,9 +1878,10 @@ def log_stats(events: Iterable[Mapping[str, Any]], session: str = "") -> Json:
 
 
 def cmd_diff(id: str | None = None, *, sent: bool = False, html: str = "") -> str:
-    """Print the original with what the model did not get marked.
+    """Print the original with the lines marked that the model did not get whole.
 
-    Without ID: of the last result that was shortened. --sent: what was sent instead. --html: write a page to this file.
+    Without ID: of the last result that was shortened. --sent: the lines that it got whole. --html: write a page to this
+    file. A line that was cut or tidied is marked, too.
     """
     from html import escape
     own = _own_lens()

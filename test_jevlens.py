@@ -4928,6 +4928,8 @@ def test_hook_prints_settings_that_name_this_interpreter_and_this_file(host: str
     assert done.returncode == 0
     text = json.dumps(json.loads(done.stdout))
     assert sys.executable in text and os.path.abspath(jevlens.__file__) in text
+    entry = "[mcp_servers.lens]\ncommand = " if host == "codex" else '{"mcpServers": {"lens": {"command": '
+    assert f"{entry}{json.dumps(sys.executable)}" in done.stderr.decode()
     matcher = json.loads(done.stdout)["hooks"].get("PostToolUse", [{}])[0].get("matcher", "")
     if host == "claude":
         import re
@@ -4986,7 +4988,8 @@ MCP: Dict[str, Tuple[Any, Dict[Tuple[Any, ...], Any]]] = {
         ("result", "isError"): True, ("result", "content", 0, "text"): "recall: nothing is stored for None: run the "
         "command again; stored: nothing"}),
     "an unknown tool": (rpc("tools/call", name="rm"), {("error", "code"): -32602}),
-    "an unknown method": (rpc("resources/list"), {("error", "code"): -32601}),
+    "an unknown method": (rpc("resources/list"), {("error",): {
+        "code": -32601, "message": "unknown resources/list"}}),
     "parameters that are a list": ({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": [1]},
                                    {("error", "code"): -32602}),
     "a method that is a number": ({"jsonrpc": "2.0", "id": 1, "method": 5}, {("error", "code"): -32601}),
@@ -5484,9 +5487,9 @@ except KeyboardInterrupt:
 @pytest.mark.skipif(os.name != "posix", reason="process groups are POSIX")
 @pytest.mark.parametrize("program, status, out", [("cleans up", 5, b"cleaned up\n"), ("dies", 130, b"")])
 def test_run_survives_ctrl_c(program: str, status: int, out: bytes, shell: Shell) -> None:
-    interrupted = INTERRUPTED
-    if program == "dies":
-        interrupted = "import signal; signal.signal(signal.SIGINT, signal.SIG_DFL)" + INTERRUPTED
+    # set anew, since a suite that was started in the background has it ignored
+    action = {"cleans up": "default_int_handler", "dies": "SIG_DFL"}[program]
+    interrupted = f"import signal; signal.signal(signal.SIGINT, signal.{action})" + INTERRUPTED
     child = command("run", "--", PYTHON, "-c", interrupted, start_new_session=True)
     deadline = time.monotonic() + 20
     while not os.path.exists("ready") and time.monotonic() < deadline:

@@ -1125,7 +1125,7 @@ def _section_blocks(doc: Doc) -> list[Block]:
 
 # ---------------------------------------------------------------- terms and names
 
-# Words that say what to do or that every program has: they find nothing (reference: the stop words of the seeds).
+# Words that say what to do or that every program has: they find nothing (the reference's stop words).
 _STOP_WORDS = frozenset("""
     about added adding after again also because before could each every existing from have into just more most only
     other should some such than that their then there these they this what when where which while will with would does
@@ -1376,7 +1376,7 @@ def sections(doc: Doc, terms: _Terms = {}) -> View | None:
 
 
 def sample(doc: Doc, terms: _Terms = {}) -> View | None:
-    """The first 12 and the last 2 lines (the seeds' parameters, as this group)."""
+    """The first 12 and the last 2 lines (the reference's parameters, as this group)."""
     return _view(doc, "sample", _edges(doc, 12, 2), terms)
 
 
@@ -1708,7 +1708,7 @@ def _pieces(doc: Doc, text: str, terms: _Terms, known: AbstractSet[str]) -> _Spa
     return tuple([spans[at] for at in cover(pieces, keep, known, terms)])
 
 
-# Which views a kind offers after its base view, in this order (reference: the seeds' table, with more for data).
+# Which views a kind offers after its base view, in this order (the reference's table, with more for data).
 _OFFERED: dict[str, Sequence[Callable[[Doc, _Terms], View | None]]] = {
     "code": (outline, focus, head_tail), "prose": (outline, focus, head_tail),
     "command": (testlog, matches, log, sections, signals, focus, head_tail),
