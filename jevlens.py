@@ -1967,6 +1967,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = vars(parser.parse_args(argv))
     name, as_json = args.pop("name"), args.pop("json", False)
     try:
+        if not sys.stdout: raise JevlensError("standard output is closed")
         found = COMMANDS[name](**args)
         if isinstance(found, dict): found = json.dumps(found["data"]) if as_json else found["text"]
         if isinstance(found, str): write_text(found if found.endswith("\n") or not found else found + "\n")
@@ -1974,8 +1975,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (Exception, KeyboardInterrupt) as error:
         what, why = getattr(error, "filename", 0) or name, getattr(error, "strerror", 0) or str(error) or "stopped"
         print(f"jevlens: {error if isinstance(error, JevlensError) else f'{what}: {why}'}", file=sys.stderr)
-        shell = {"FileNotFoundError": 127, "PermissionError": 126} if name == "run" else {}
-        return shell.get(type(error).__name__, 1)
+        return {("run", "FileNotFoundError"): 127, ("run", "PermissionError"): 126}.get((name, type(error).__name__), 1)
 
 
 if __name__ == "__main__": sys.exit(main())

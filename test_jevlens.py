@@ -5467,6 +5467,13 @@ def command(*argv: str, **more: Any) -> subprocess.Popen[bytes]:
     return subprocess.Popen([PYTHON, "-E", "-s", str(HERE / "jevlens.py"), *argv], **{**pipes, **more})
 
 
+@pytest.mark.skipif(os.name != "posix", reason="a shell that can close its output")
+def test_a_closed_standard_output_is_named(shell: Shell) -> None:
+    line = shlex.join([PYTHON, "-E", "-s", str(HERE / "jevlens.py"), "list"]) + " >&-"
+    done = subprocess.run(line, shell=True, stderr=subprocess.PIPE)
+    assert (done.returncode, done.stderr) == (1, b"jevlens: standard output is closed\n")
+
+
 def test_run_passes_standard_input_on(shell: Shell) -> None:
     child = command("run", "--", PYTHON, "-c", "print(input()[::-1])")
     assert child.communicate(b"abc\n", 20) == (b"cba\n", b"")
