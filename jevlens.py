@@ -28,7 +28,7 @@ def gate(data: bytes) -> bytes:
     least = os.environ.get("JEV_LENS_PRESEND_MIN_TOKENS", "")
     small = len(data) <= 4 * (int(least) if least.isdecimal() else 1200) - 4
     if os.environ.get("JEV_LENS_VARIANT"): return data  # the file may say another size
-    # nothing was printed, so there is nothing to flush
+    # a whole JSON object with a tool's result in it; nothing was printed, so there is nothing to flush
     if small and data[:1] + data.rstrip()[-1:] == b"{}" and (b"tool_resp" in data or b"toolResu" in data): os._exit(0)
     return data
 
@@ -82,7 +82,7 @@ def _setting(default: Any, env: str, low: float = 0.0, high: float = 1.0, words:
     def _value(raw: Any) -> Any:
         if isinstance(default, str): return words[words.index(raw)] if words else str(raw)
         number = type(default)(float(raw))
-        if not low <= number == float(raw) <= high: raise ValueError
+        if not low <= number == float(raw) <= high: raise ValueError  # 1.5 is no int, 2 no bool, NaN nothing
         return number
     return field(default=default, metadata={"env": "JEV_LENS_" + env, "value": _value})
 
@@ -239,7 +239,7 @@ class Session:
     def hear(self, task: str, latest: str, said: str, args: Mapping[str, Any]) -> None:
         """Take in what stands before a result: the request, the message, the arguments of the call."""
         self.messages += said != self._heard[2] or not said
-        self.reads *= latest == self._heard[1]
+        if latest != self._heard[1]: self.reads = 0
         self.names |= views.names("\n".join([*{task, latest, said}.difference(self._heard), *views.strings(args)]))
         self._heard = (task, latest, said)
 
@@ -398,9 +398,9 @@ class LocalJudge:
         """
         doc, asked, path = case.doc, case.latest or case.task, str(case.doc.path or case.args.get("path") or "")
         named = os.path.basename(path).lower() in (case.latest + case.task).lower()
-        spared = (not case.session.edits and _says("review", asked) and not _says("order", asked)
-                  or doc.shape in ("docs", "config") and _says("outside", path) and not named
-                  or doc.shape in ("diff", "search") and not views.named_files(case.tool, case.args))
+        spared = ((not case.session.edits and _says("review", asked) and not _says("order", asked))
+                  or (doc.shape in ("docs", "config") and _says("outside", path) and not named)
+                  or (doc.shape in ("diff", "search") and not views.named_files(case.tool, case.args)))
         p = 0.0 if spared else LOCAL.get(doc.shape, 0.0)
         if doc.kind == "code": p = EDITED_AT.get(min(phase(case), max(EDITED_AT)), 0.0)
         return p / (p + LOCAL["break_even"])
@@ -1568,6 +1568,7 @@ class Fold:
         if isinstance(part, dict) and key in part and (self.learn or role not in ASSISTANT):  # those are no copies
             id = _get(part, "tool_call_id", "call_id", "tool_use_id", "id", "name")
             failed = bool(_get(part, "is_error") or _get(part[key], "error"))
+            # its call, else the name that the result has itself
             call = (*(self.calls[id] or [(name, {})]).pop(0), self.task, self.latest, self.said, failed)
             # Claude Code's transcripts have results within a reply
             if self.reply == "reply" or key == "output": self.reply = ""
