@@ -5482,8 +5482,8 @@ def test_run_passes_standard_input_on(shell: Shell) -> None:
 
 INTERRUPTED = """
 import sys, time
-open("ready", "w").close()
 try:
+    open("ready", "w").close()  # within the try: the signal may come before the call returns
     time.sleep(20)
 except KeyboardInterrupt:
     print("cleaned up")
