@@ -98,9 +98,25 @@ def _variant(path: str) -> dict[str, Any]:
 class Settings:
     """Every setting of the lens with its default; names of the environment are JEV_LENS_ + the second word.
 
-    Probabilities lie in 0..1. variant: what the file that JEV_LENS_VARIANT names gives the other fields, before the
-    environment, and `prompts`. data_dir, key_file: of the command line, hook and MCP; where nothing names them, `load`
-    fills in the platform's per-user data folder and `key` in it.
+    There True and False are 1 and 0. Probabilities lie in 0..1, and `above` is strict (see `decide`).
+
+    variant: what the file that JEV_LENS_VARIANT names gives the other fields, before the environment, and `prompts`.
+    presend, disabled: nothing is shortened without the first, or with the second.
+    min_tokens: a smaller result (see `tokens`) goes as it is.
+    needs_full_above, full_mass_above: P(exact text needed), P(view `full`) above which a result goes whole;
+    code_…, command_needs_full_above: the first for these kinds, of code the lesser of both.
+    code_policy: `gate` sends code whole that may be edited next; `outline` its outline and needed blocks in any case.
+    command_policy: `sections` puts back needed sections of a command's output that would go whole otherwise (`gate`).
+    expand_above, section_expand_above: P(needed) above which a block of code, or a section, is put back.
+    section_floor: the output goes whole where no section has this P(needed).
+    min_confidence: of the judge's choice; below it the result goes whole.
+    wait_ms: milliseconds for all requests about a result. steps: 1 asks everything in one request, 2 in two.
+    on_error: who decides where Jev cannot: `full` (the result goes whole), or the `local` judge.
+    redact: mask SECRETS in what is sent. model: `provider/id`, see `SystemOne`. classifier: the judge that `auto` is.
+    log: write decisions into the log of a directory store. keep_days: days that such a store keeps a record.
+    data_dir, key_file: of the command line, hook and MCP; where nothing names them, `load` fills in the platform's
+    per-user data folder and `key` in it.
+    exclude: tool names and path globs, separated by commas, that are never shortened.
     """
 
     variant: Mapping[str, Any] = field(default_factory=dict, metadata={"env": "JEV_LENS_VARIANT", "value": _variant})
@@ -117,7 +133,7 @@ class Settings:
     section_expand_above: float = _setting(0.5, "PRESEND_SECTION_EXPAND_ABOVE")
     section_floor: float = _setting(0.3, "PRESEND_SECTION_FLOOR")
     min_confidence: float = _setting(0.0, "PRESEND_MIN_CONFIDENCE")
-    wait_ms: int = _setting(5000, "PRESEND_WAIT_MS", 1, 600_000)  # both steps of a judge that is asked over the wire
+    wait_ms: int = _setting(5000, "PRESEND_WAIT_MS", 1, 600_000)
     steps: int = _setting(2, "STEPS", 1, 2)
     on_error: str = _setting("full", "ON_ERROR", words=("full", "local"))
     redact: bool = _setting(True, "REDACT")
@@ -127,7 +143,7 @@ class Settings:
     log: bool = _setting(True, "LOG")
     keep_days: float = _setting(90.0, "KEEP_DAYS", 0, 36_500)
     data_dir: str = _setting("", "DATA_DIR")
-    exclude: str = _setting("", "EXCLUDE")  # tool names and path globs, comma-separated: never shortened
+    exclude: str = _setting("", "EXCLUDE")
 
     @classmethod
     def load(cls, environ: Mapping[str, str] = os.environ) -> "Settings":
@@ -279,13 +295,13 @@ class Session:
         """
         # nothing is known yet in most calls with a huge output
         hashes = _hashes(doc, range(len(doc.lines))) if self._runs else array("q")
-        free, edges = 0, views.ends(doc) or (0, 0)
+        end, edges = 0, views.ends(doc) or (0, 0)  # end: of the run that was found last
         for line, run in enumerate(_windows(hashes)):
-            if line < free or hash(run) not in self._runs: continue
+            if line < end or hash(run) not in self._runs: continue
             (label, numbers, sent), there = self._runs[hash(run)]
-            free, shift = line, there - line
-            while hashes[free] == sent[free + shift] != -1: free += 1
-            first, last = max(line, edges[0] + 1), min(free, edges[1])
+            end, shift = line, there - line
+            while hashes[end] == sent[end + shift] != -1: end += 1  # either ends with a -1
+            first, last = max(line, edges[0] + 1), min(end, edges[1])
             if last - first >= RUN:
                 yield views.Known(first, last, f"= {numbers.label(first + shift, last + shift)} of {label}")
 
@@ -348,7 +364,7 @@ def decide(kind: str, choice: Choice, offered: Sequence[str], settings: Settings
 # ---------------------------------------------------------------- judges: local
 
 # Every constant of the local judge. P(edited within 12 messages) was counted on recorded sessions; one edit that no
-# longer matches costs as much as 85,000 tokens, so a view of 3,000 tokens pays below about 3 in 100 (`break_even`).
+# longer matches costs as much as 94,000 tokens, so a view of 3,000 tokens pays below about 3 in 100 (`break_even`).
 LOCAL: dict[str, float] = {
     # P(edit) by shape where it is not near zero; of diffs and searches, those of named files
     "break_even": 0.03, "docs": 0.20, "config": 0.33, "diff": 0.21, "search": 0.16,
@@ -1155,9 +1171,11 @@ def search(pattern: str, lines: Sequence[str]) -> set[int]:
 
 
 def select(doc: views.Doc, asked: Mapping[str, str]) -> list[int]:
-    """The 0-based lines for `lines`, `block` and `pattern`; its hits, and two lines around each, stay in the others.
+    """The 0-based lines that `lines`, `block` and `pattern` leave together, ascending; all where none of them is given.
 
-    A block is named whole or by its last parts, else by something in its name; in any case.
+    A pattern leaves the lines that it hits, and of what the others leave two more on either side. A block is named
+    whole or by its last parts, else by something in its name; in any case. JevlensError for a range, a pattern or a
+    block that is none.
     """
     chosen = set(range(len(doc.lines)))
     if "lines" in asked: chosen = {line for ends in ranges(asked["lines"]) for line in doc.numbers.lines(*ends)}
@@ -1205,7 +1223,7 @@ class Seen(NamedTuple):
     """What to send, and how it came about; see the table of outcomes in README.md.
 
     kept: 1-based numbers of the output's lines that are sent whole; tokens_*: ceil(characters / 4) of everything
-    sent; id: "" when nothing was stored.
+    sent; id: "" when nothing was stored; dropped: names of the blocks of code of which no more than a line is sent.
     """
 
     text: str
@@ -1243,7 +1261,8 @@ class Lens:
     store: None (memory), a directory, or an object with `put`, `get`, `ids`. settings: Settings (default: from the
     environment). remember: runs that were sent before are not sent again. gutter: True numbers the lines of outputs
     that have no numbers of their own. footer: Seen -> str, or False for none. session: an id; with a directory store a
-    later process that opens the same session knows what was sent.
+    later process that opens the same session knows what was sent. Raises JevlensError for a judge that is none, and for
+    "jev" with a base URL or a key that is none.
     """
 
     def __init__(self, judge: Any = "auto", store: Any = None, settings: Settings | None = None, remember: bool = True,
@@ -1491,12 +1510,12 @@ def is_view(text: str) -> bool:
     return "[jevlens " in text[-VIEW_TAIL:] or (views.MARK in text and bool(re.search(MARKER, text)))
 
 
-def as_sent(case: Case, seen: Seen, store: Any) -> tuple[Case, str, list[int] | None]:
-    """What a session learns: the case, the text that was sent, and the lines of the case that it holds (None: all).
+def as_sent(case: Case, seen: Seen, store: Any) -> tuple[Case, str, Iterable[int]]:
+    """What a session learns: the case, the text that was sent, and the 0-based lines of the case that it holds.
 
     An output that is a view of ours stands for the stored text and shows some of its lines; none if it is not stored.
     """
-    if seen.id or not is_view(seen.text): return case, seen.text, [line - 1 for line in seen.kept] if seen.id else None
+    if seen.id or not is_view(seen.text): return case, seen.text, (line - 1 for line in seen.kept)
     record = store.get((re.findall(rf"\b{ID}\b", seen.text[-VIEW_TAIL:]) or [""])[-1])
     # so long a one is not remembered anyway
     if record is None or len(str(record.get("text"))) > SESSION_TAIL: return case, seen.text, []
@@ -1679,11 +1698,10 @@ def host_config(host: str) -> Any:
     toml = f"[mcp_servers.lens]\ncommand = {json.dumps(words[0])}\nargs = {json.dumps(server['args'])}"
     entry = toml if host == "codex" else json.dumps({"mcpServers": {"lens": server}})
     print("jevlens: for recall, an MCP server:", entry, sep="\n", file=sys.stderr)
-    hooks = [{**kind, "command": run, "timeout": 15}]
     direct = [{**kind, "command": words[0], "args": [*words[1:], "hook"], "timeout": 15}]  # without a shell
     line = {"statusLine": {**kind, "command": status}, "bashOutputMaxChars": 128_000}
     return {"claude": {"hooks": {"PostToolUse": [{"matcher": CLAUDE_MATCHER, "hooks": direct}]}, **line},
-            "codex": {"hooks": {"PostToolUse": [{"matcher": "*", "hooks": hooks}]}},
+            "codex": {"hooks": {"PostToolUse": [{"matcher": "*", "hooks": [{**kind, "command": run, "timeout": 15}]}]}},
             "copilot": {"version": 1, "hooks": {"postToolUse": [{**kind, "bash": run, "timeoutSec": 15}]}}}[host]
 
 
@@ -1713,16 +1731,15 @@ def mcp_answer(lens: Lens, line: bytes) -> None:
         "initialize": {"protocolVersion": asked, "capabilities": able, "serverInfo": info}, "ping": {},
         "server/discover": {"supportedVersions": MCP_VERSIONS, "capabilities": able, **MCP_CACHED},
         "tools/list": {"tools": MCP_TOOLS, **MCP_CACHED}, "tools/call recall": {}, "tools/call stats": {}}
-    faults = {(-32600 if request else -32700, "want one JSON object a line"): not isinstance(request, dict),
-              (-32022, "protocol version"): version not in (None, MCP_VERSIONS[0]),
-              (-32602 if call else -32601, f"unknown {what}"): what not in rows}
-    code, message = next((fault for fault, holds in faults.items() if holds), (0, ""))
-    error: Json = {"code": code, "message": message}
-    if code == -32022: error["data"] = {"supported": MCP_VERSIONS[:1], "requested": version}
-    result = mcp_call(lens, name, args) if call and not code else rows.get(what, {})
+    faults: Any = ((not isinstance(request, dict), -32600 if request else -32700, "want one JSON object a line", {}),
+                   (version not in (None, MCP_VERSIONS[0]), -32022, "protocol version",
+                    {"data": {"supported": MCP_VERSIONS[:1], "requested": version}}),
+                   (what not in rows, -32602 if call else -32601, f"unknown {what}", {}))
+    error = next(({"code": code, "message": why, **more} for holds, code, why, more in faults if holds), None)
+    result = mcp_call(lens, name, args) if call and not error else rows.get(what, {})
     if version or method == "server/discover":
         result.update(resultType="complete", _meta={"io.modelcontextprotocol/serverInfo": info})
-    write_text(json.dumps({"jsonrpc": "2.0", "id": id, **({"error": error} if code else {"result": result})}) + "\n")
+    write_text(json.dumps({"jsonrpc": "2.0", "id": id, **({"error": error} if error else {"result": result})}) + "\n")
 
 
 def cmd_mcp() -> None:
@@ -1754,7 +1771,7 @@ JSON_STRING = r'"(?:[^"\\]|\\.)*"'  # of a state, whose every string is masked: 
 SUM = ("jevlens kept out {share:.0%} ({saved:,} tokens): {shortened} of {considered} results shortened, "
        "{recalls} recalls, ${cost:.4f}")
 PAGE = ('<!doctype html><meta name="color-scheme" content="light dark"><title>{0}</title><style>pre{{white-space:'
-        'pre-wrap}}mark{{background:#f803;color:inherit}}</style><pre>{0}\n{1}</pre>')
+        'pre-wrap}}mark{{background:#f803;color:inherit}}</style><h1>{0}</h1><pre>{1}</pre>')
 
 
 def _own_lens(judge: str = "local", **changes: Any) -> Lens:
@@ -1881,8 +1898,8 @@ def log_stats(events: Iterable[Mapping[str, Any]], session: str = "") -> Json:
 def cmd_diff(id: str | None = None, *, sent: bool = False, html: str = "") -> str:
     """Print the original with the lines marked that the model did not get whole.
 
-    Without ID: of the last result that was shortened. --sent: the lines that it got whole. --html: write a page to this
-    file. A line that was cut or tidied is marked, too.
+    Each line stands behind its number, as `recall --lines` takes it; one that was cut or tidied is marked, too. Without
+    ID: of the last result that was shortened. --sent: the lines that it got whole. --html: write a page to this file.
     """
     from html import escape
     own = _own_lens()
@@ -1892,9 +1909,11 @@ def cmd_diff(id: str | None = None, *, sent: bool = False, html: str = "") -> st
     kept = {at - 1 for a, b in ranges(row["kept_lines"] or "0") for at in range(a or 1, min(b, len(doc.lines)) + 1)}
     head = f"{row['view']} · {row['after']:,} of {row['before']:,} tokens (−{saved:.0%}) · {row['id']}"
     if sent: return f"{head}\n{views.render(doc, views.View(row['view'], tuple(sorted(kept)))).text}"
+    whole = views.View("full", tuple(range(len(doc.lines))))
+    lines = views.render(doc, whole, gutter=True, thin=False).text.split("\n")
     on, off, esc = ("<mark>", "</mark>", escape) if html else ("\x1b[31m", "\x1b[0m", str)
     if not html and (os.environ.get("NO_COLOR") or not sys.stdout.isatty()): on = off = ""
-    text = "\n".join(f"  {esc(line)}" if at in kept else f"{on}- {esc(line)}{off}" for at, line in enumerate(doc.lines))
+    text = "\n".join(f"  {esc(line)}" if at in kept else f"{on}- {esc(line)}{off}" for at, line in enumerate(lines))
     if html: write_private(html, PAGE.format(escape(head), text).encode("ascii", "xmlcharrefreplace"))
     return "" if html else f"{head}\n{text}"
 

@@ -5646,7 +5646,8 @@ def test_diff_shows_what_the_model_did_not_get(shell: Shell, monkeypatch: pytest
     plain = shell("diff").out.decode().split("\n")
     assert plain[0].startswith(f"{view['view']} · {view['after']:,} of {view['before']:,} tokens (−")
     lines = pathlib.Path("shop.py").read_text().split("\n")
-    assert [line[2:] for line in plain[1:-1]] == lines
+    numbered = [(f"{number:3}", line) for number, line in enumerate(lines, 1)]
+    assert [line[2:].partition("│ ")[::2] for line in plain[1:-1]] == numbered
     sent = [n for n, line in enumerate(plain[1:-1], 1) if not line.startswith("- ")]
     assert sorted(line for low, high in jevlens.ranges(view["kept_lines"]) for line in range(low, high + 1)) == sent
     assert "\x1b" not in "\n".join(plain)
@@ -5658,6 +5659,7 @@ def test_diff_shows_what_the_model_did_not_get(shell: Shell, monkeypatch: pytest
     told = shell("diff", "--html", "page.html")
     assert (told.status, told.out, told.err) == (0, b"", "")
     page = pathlib.Path("page.html").read_text("ascii")
+    assert f"<h1>{view['view']} &#183; {view['after']:,} of " in page and "<pre>    1&#9474; " in page
     assert "&lt;b&gt;&amp;Step 3 of" in page and "<b>" not in page
     assert page.count("<mark>") == len(lines) - len(sent)
     assert '"color-scheme" content="light dark"' in page and view["id"] in page
