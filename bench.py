@@ -5,6 +5,7 @@
     python3 bench.py trajectories FILE...       recorded sessions, scored by what the agent did next
     python3 bench.py sessions PATH...           the same on your own recorded sessions
     python3 bench.py dialogues FILE             evidence found in long conversations
+    python3 bench.py distil FILE                what leaving finished work out of later turns saves, costs and harms
     python3 bench.py sweep FILE... --set a=1,2  one setting at a time, or a grid, over trajectories
     python3 bench.py speed                      time by size and kind, growth, peak memory, process starts
 
@@ -40,8 +41,6 @@ from typing import Any, Callable, Iterable, Iterator, NamedTuple, Sequence
 
 import history
 import jevlens
-
-import history
 
 # ---------------------------------------------------------------- scoring a session by what the agent did next
 #
@@ -709,7 +708,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--half": {"choices": ("A", "B"), "default": "", "help": "half of the groups, by the first digit of their SHA-256"},
     "--fresh": {"action": "store_true", "help": "without the results that rows mark as seen_in_dev"},
     "--tuned": {"type": int, "default": 3, "metavar": "N", "help": "the first N conversations are reported apart"},
-    "--grid": {"action": "store_true", "help": "all combinations, , not one setting at a time"}}  # fmt: skip
+    "--grid": {"action": "store_true", "help": "all combinations, not one setting at a time"}}  # fmt: skip
 ENGINE = ("--judge", "--gutter", "--set", "--json", "--no-baselines")
 SCORES = (*ENGINE, "--jobs", "--worst", "--html")
 ROWS = ("--every", "--offset", "--half", "--fresh")
@@ -1097,7 +1096,7 @@ def cmd_distil(argv: Sequence[str]) -> None:
     title = "tokens left out of all calls, cost saved, sessions that cost more, later turns and harm to them"
     report(args.json, data, [(title, head, rows)])
 
-VIEW_BYTES = (4_096, 8_192, 32_768)  # the reference's default, half of it, and the most that its settings allow
+VIEW_BYTES = (4_096, 8_192, 32_768)  # the default of `history.extract`, half of it, the most it allows
 OLD = 10  # turns: what an agent takes over from further back than this may be gone from its context
 FRAME = 600  # bytes of a baseline's view around its rows
 Picker = Callable[[Sequence[dict[str, Any]], str, int, set[str]], set[str]]  # entries, query, bytes, visible ids -> ids
@@ -1146,8 +1145,6 @@ def plain_bm25(entries: Sequence[dict[str, Any]], query: str, size: int, visible
 
 def our_view(entries: Sequence[dict[str, Any]], query: str, size: int, visible: set[str]) -> set[str]:
     """history.extract; its whole text is held against the bound."""
-    import history
-
     view = history.extract(entries, query, max_view_bytes=size, exclude=visible)
     if len(view.text.encode("utf-8")) > size:
         raise BenchError(f"a view of {len(view.text.encode('utf-8'))} bytes where {size} were allowed")

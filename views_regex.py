@@ -12,6 +12,9 @@ What a view promises, always:
 - the first and the last non-blank line stay, so a view of a non-empty text is never empty;
 - work and memory grow no faster than the text, also for one line of 40 MB.
 
+"The reference" in comments is jev-lens (npm, version 0.5.1). Kinds, names of views and the bounds that are said to be
+its are taken from it, so that both can be compared; what differs was measured, or says why.
+
 Copy this file; it needs nothing but the standard library, Python 3.9 or newer, and imports none of its sisters.
 Licence: MIT.
 """
@@ -100,7 +103,7 @@ _Terms = Mapping[str, float]  # the case's words, each with its weight (see `ter
 _Spans = tuple[tuple[int, int], ...]  # character ranges [start, end) of one line
 
 MARK = "⋯"  # U+22EF, the sign that every marker starts with
-LONG_LINE = 1000  # characters; a longer line may be shown in pieces (design D1)
+LONG_LINE = 1000  # characters; a longer line may be shown in pieces
 
 # ---------------------------------------------------------------- rules: all patterns of this file
 
@@ -654,7 +657,7 @@ def classify(lines: Sequence[str], tool: str = "", args: Mapping[str, Any] = {},
 
 _COMMAND_CAP = 16384  # characters of a command that are parsed; the reference's bound
 _PATH_CAP = 256  # paths and brace results of one display; the reference's bound
-_BOUND = 400  # lines at most of an output that counts as cut by the agent itself (design D9)
+_BOUND = 400  # lines at most of an output that counts as cut by the agent itself
 # Lines let through are a range of the file's numbers, so that a filter of a filter is a slice of a slice; one that
 # starts below 1 lies somewhere: `tail -5` is range(-5, 0).
 _END = 10 ** 9  # the number after the last line of a file whose length is not known
@@ -691,7 +694,8 @@ def shown_by(command: str) -> list[Shown] | None:
 
     A small subset of the shell that fails closed: cat, head, tail, sed -n RANGES, nl, bat and `git show REV:path`,
     after `cd DIR`, through filters that only cut lines. Redirections (but `2>/dev/null`), substitutions, variables,
-    `||`, `&`, comments and escapes reject. Source: the reference's 2.1 to 2.6, with its fault 9.41 put right.
+    `||`, `&`, comments and escapes reject. It is the reference's subset and what that takes for any other command: `cd
+    DIR &&`, `nl`, `cat -n`, several ranges, `head -c`, `tail -n +20`, `git show REV:path`, `2>/dev/null`.
     """
     text = command.strip(" \t\n;")
     spare = text.replace("&&", "").replace("2>/dev/null", "")
@@ -1006,7 +1010,8 @@ def blocks(doc: Doc) -> list[Block]:
         if block.end - line < least: skipped = max(skipped, block.end)
         if block.start >= skipped: found.append(block)
     if doc.shape == "table" or len(doc.lines) < 2: return []
-    return found if found and found[0].kind == "key" else _with_gaps(doc, found) if found else _section_blocks(doc)
+    if not found: return _section_blocks(doc)
+    return found if found[0].kind == "key" else _with_gaps(doc, found)
 
 
 def _with_gaps(doc: Doc, found: Sequence[Block]) -> list[Block]:
@@ -1376,7 +1381,7 @@ def sections(doc: Doc, terms: _Terms = {}) -> View | None:
 
 
 def sample(doc: Doc, terms: _Terms = {}) -> View | None:
-    """The first 12 and the last 2 lines (the reference's parameters, as this group)."""
+    """The first 12 and the last 2 lines, as the reference."""
     return _view(doc, "sample", _edges(doc, 12, 2), terms)
 
 
@@ -1463,7 +1468,7 @@ def _library_lines(lines: Sequence[str], start: int, end: int) -> set[int]:
 # ---------------------------------------------------------------- base views by shape, name cover, long lines
 
 # What a base view takes by shape: lines of each block that say something, then shares of the characters: first lines,
-# last lines, lines with case terms; the best of those measured on recorded sessions (levers 2.3). A screen's end is its
+# last lines, lines with case terms; the best of those measured on recorded sessions. A screen's end is its
 # present; a report's end is used most. Last: the lines up to which a unit with terms is taken whole, for hunks and
 # commits are read whole, and short records of JSON.
 _SHARES = {
@@ -1620,7 +1625,7 @@ def _rare_signals(doc: Doc, share: float) -> set[int]:
 _BASES = {"test": _base_test, "build": _base_build, "search": _base_search, "diff": _base_diff, "json": _base_json,
           "git-log": _base_git_log, "table": _base_table, "log": _base_other, "other": _base_other}
 
-# P(a new name of an output is used in the next two messages), by shape (levers 2.2, per name, recorded sessions); of
+# P(a new name of an output is used in the next two messages), by shape, counted per name on recorded sessions; of
 # tests and builds 0.46 and 0.23 of it, for their names are mostly not the reader's and nothing was lost by that; of
 # reports twice, for a report is what its reader asked for.
 _USED = {"report": 0.102, "docs": 0.026, "other": 0.023, "test": 0.00874, "json": 0.013, "build": 0.00299,
@@ -1753,7 +1758,7 @@ def dropped(doc: Doc, view: View) -> tuple[str, ...]:
 
 # ---------------------------------------------------------------- rendering and tidying
 
-_BAR = 24  # characters of a bar that stay (reference: a bar is recognised by less, and 24 is what the field keeps)
+_BAR = 24  # characters of a bar that stay; the rule takes longer ones only, so that no bar grows by its `…`
 TIDIED = ("command", "listing", "data")  # kinds whose lines may be tidied; code and prose are edited from
 # shapes of those kinds that show lines of files: these are edited from and quoted, byte for byte
 FILE_TEXT = ("diff", "search", "display", "config", "docs", "read")
@@ -1805,9 +1810,7 @@ def render(doc: Doc, view: View, *, gutter: bool = False, thin: bool = True) -> 
     total = len(doc.lines)
     tidied = doc.kind in TIDIED and doc.shape not in FILE_TEXT and (len(view.keep) < total or bool(view.pieces))
     width = len(str(doc.numbers.numbers[-1] or total)) if gutter and not doc.numbers.prefix else 0
-    out: list[str] = []
-    kept: list[int] = []
-    edges = (-1, *view.keep)
+    out, kept, edges = list[str](), list[int](), (-1, *view.keep)
     for before, line in zip(edges, view.keep):
         gap = markers(doc, view, before + 1, line) if line > before + 1 else []
         text = doc.lines[line]
