@@ -162,6 +162,17 @@ KIND_ROWS: Dict[str, Tuple[str, str, Dict[str, Any], str, str]] = {  # sentence 
     "a diff that adds a verdict is a diff": (DIFF_TEXT + "+1 failed, 1 passed in 1.26s\n", "bash",
         {"command": "git diff"},
                                              "command", "diff"),
+    "a test that compares arrays with a diff is a test": (
+        "There was 1 failure:\n\n1) CalcTest::testArr\nFailed asserting that two arrays are equal.\n"
+        "--- Expected\n+++ Actual\n@@ @@\n-  1 => 2\n+  1 => 3\n\nFAILURES!\nTests: 126, Assertions: 122, Failures: 1.\n", "bash",
+        {"command": "vendor/bin/phpunit"}, "command", "test"),
+    "a test run that is not built is a build": (
+        "src/a.ts(1,2): error TS1005: x\n" * 4, "bash", {"command": "npm test"}, "command", "build"),
+    "colours hide no diagnostics": (
+        "\x1b[96ma.ts\x1b[0m:\x1b[93m1\x1b[0m:\x1b[93m41\x1b[0m - \x1b[91merror\x1b[0m TS2322: no\n" * 4,
+        "bash", {"command": "./check"}, "command", "build"),
+    "minitest": ("121 runs, 121 assertions, 1 failures, 0 errors, 0 skips\n", "bash", {"command": "ruby mt.rb"},
+                 "command", "test"),
     "a test run is one whatever ran it": (PYTEST_TEXT, "bash", {"command": "make check"}, "command", "test"),
     "a commit whose hook runs the tests is a test run": (
         PYTEST_TEXT + "[main 0baa988] Add\n", "bash", {"command": "git commit -m 'Add'"}, "command", "test"),
@@ -885,7 +896,7 @@ def test_a_term_is_found_where_a_word_begins() -> None:
 
 # Failing runs: runner -> (a passing row, the failure, the end, what must stay, what must go). Made with unittest of
 # Python 3.11.7, pytest 9.2.0, node 20.20.2, jest 30.5.2, vitest 4.1.12, mocha 12.0.3, cargo 1.95.0, ctest 3.25.1,
-# go 1.19.8, rspec 3.12, phpunit 9.6.7; stacks cut short.
+# go 1.19.8, rspec 3.12, minitest 5.17, phpunit 9.6.7, Maven 3.8.7; stacks cut short.
 FAILING_RUNS: dict[str, tuple[str, str, str, Sequence[str], Sequence[str]]] = {
     "pytest": ("test_calc.py::test_zero[{}] PASSED     [ 12%]",
             '''=================================== FAILURES ===================================
@@ -1050,6 +1061,136 @@ Failed asserting that 0 is identical to 4.
 
 /home/me/ph/CalcTest.php:4''', "FAILURES!\nTests: 301, Assertions: 301, Failures: 1.", (
         "1) CalcTest::testAdds", "0 is identical to 4", "CalcTest.php:4", "FAILURES!", "Failures: 1."), (" 7 / 301",)),
+    "pytest --tb=line": ("test_calc.py::test_zero[{}] PASSED     [ 12%]",
+            '''=================================== FAILURES ===================================
+E   AssertionError: total 3 is not 4
+    assert 3 == 4
+/home/me/p1/tests/test_a.py:10: AssertionError: total 3 is not 4
+E   RuntimeError: cannot parse config
+/home/me/p1/app.py:24: RuntimeError: cannot parse config''',
+                         '''=========================== short test summary info ============================
+FAILED tests/test_a.py::test_helper - AssertionError: total 3 is not 4
+FAILED tests/test_a.py::test_chain - RuntimeError: cannot parse config
+2 failed, 300 passed in 0.34s''',
+                         ("    assert 3 == 4", "test_a.py:10: AssertionError", "app.py:24: RuntimeError",
+                          "FAILED tests/test_a.py::test_chain", "2 failed, 300 passed"), ("test_zero[7]",)),
+    "pytest, a file that cannot be read": ("test_calc.py::test_zero[{}] PASSED     [ 12%]",
+            '''==================================== ERRORS ====================================
+___________________ ERROR collecting tests/test_syntax.py ____________________
+/usr/lib/python3.11/importlib/__init__.py:126: in import_module
+    return _bootstrap._gcd_import(name[level:], package, level)
+<frozen importlib._bootstrap>:1204: in _gcd_import
+    ???
+E     File "/home/me/p1/tests/test_syntax.py", line 1
+E       def test_x(:
+E   SyntaxError: invalid syntax
+=========================== short test summary info ============================
+ERROR tests/test_syntax.py''', "300 passed, 1 error in 0.34s",
+        ("collecting tests/test_syntax.py", 'test_syntax.py", line 1', "SyntaxError: invalid syntax", "1 error in"),
+        ("_bootstrap", "???")),
+    "node:test, a file that cannot be loaded": ("ok {} - zero", '''# node:internal/modules/cjs/loader:1210
+#   throw err;
+#   ^
+# Error: Cannot find module './no-such'
+# Require stack:
+# - /home/me/nb/a_broken.test.js
+#     at Module._load (node:internal/modules/cjs/loader:1038:27)
+# Node.js v20.20.2
+# Subtest: /home/me/nb/a_broken.test.js
+not ok 301 - /home/me/nb/a_broken.test.js
+  ---
+  error: 'test failed'
+  stack: |-
+    TestContext.<anonymous> (/home/me/nb/b.test.js:3:29)
+    Test.run (node:internal/test_runner/test:796:25)
+    node:internal/test_runner/test:1133:71
+  ...''', "1..301\n# tests 301\n# pass 300\n# fail 1",
+        ("Cannot find module './no-such'", "not ok 301", "b.test.js:3:29", "# fail 1"),
+        ("ok 7 ", "test_runner")),
+    "mocha, a file that cannot be loaded": ("    ✔ zero {}", '''
+ Exception during run: Error: Cannot find module './no-such-file'
+Require stack:
+- /home/me/js/broken.test.js
+    at require (node:internal/modules/helpers:182:18)
+    at Object.<anonymous> (/home/me/js/broken.test.js:1:1)
+    at Module._compile (node:internal/modules/cjs/loader:1521:14)
+    at Module.load (node:internal/modules/cjs/loader:1266:32)''',
+        "{\n  code: 'MODULE_NOT_FOUND',\n  requireStack: [ '/home/me/js/broken.test.js' ]\n}",
+        ("Exception during run: Error: Cannot find module", "broken.test.js:1:1"), ("zero 7", "helpers:182")),
+    "cargo test, not built": ("   Compiling zero{} v0.1.0", '''error[E0308]: mismatched types
+   --> src/lib.rs:135:27
+    |
+135 | pub fn broken2() -> i32 { "a" }
+    |                     ---   ^^^ expected `i32`, found `&str`
+
+error[E0425]: cannot find function `nothing` in this scope
+   --> src/lib.rs:136:20
+    |
+136 | pub fn broken3() { nothing(); }
+    |                    ^^^^^^^ not found in this scope
+''', "error: could not compile `calc` (lib test) due to 2 previous errors",
+        ("E0308", "src/lib.rs:135:27", 'broken2() -> i32 { "a" }', "E0425", "nothing();", "could not compile"),
+        ("zero7 ",)),
+    "go test -v, subtests, a panic and a package that is not built": (
+        "=== RUN   TestZero{0}\n--- PASS: TestZero{0} (0.00s)", '''=== RUN   TestTable
+=== RUN   TestTable/n=0
+    a_test.go:6: got -1, want 1
+=== RUN   TestTable/n=1
+    a_test.go:6: got 0, want 2
+--- FAIL: TestTable (0.00s)
+    --- FAIL: TestTable/n=0 (0.00s)
+    --- FAIL: TestTable/n=1 (0.00s)
+=== RUN   TestPanic
+--- FAIL: TestPanic (0.00s)
+panic: assignment to entry in nil map [recovered]
+
+goroutine 145 [running]:
+testing.tRunner.func1.2({0x508ee0, 0x551ed0})
+\t/usr/lib/go-1.19/src/testing/testing.go:1396 +0x24e
+ex.com/x/pkg/a.Deep(0x475997?)
+\t/home/me/go/pkg/a/a.go:6 +0x74
+testing.tRunner(0xc000110000, 0x52f3f8)
+\t/usr/lib/go-1.19/src/testing/testing.go:1446 +0x10b
+FAIL\tex.com/x/pkg/a\t0.010s
+# ex.com/x/pkg/bad [ex.com/x/pkg/bad.test]
+pkg/bad/b_test.go:3:35: undefined: undefinedThing''', "FAIL\tex.com/x/pkg/bad [build failed]\nFAIL",
+        ("got -1, want 1", "got 0, want 2", "FAIL: TestTable/n=0", "nil map", "pkg/a.Deep", "pkg/a/a.go:6",
+         "undefined: undefinedThing", "[build failed]"), ("TestZero7 ", "tRunner", "testing.go")),
+    "rspec, a file that cannot be loaded": ("  zero {}", '''
+An error occurred while loading ./broken_spec.rb.
+Failure/Error: require './nothing'
+
+LoadError:
+  cannot load such file -- ./nothing
+# ./broken_spec.rb:1:in `<top (required)>'
+''', "Finished in 0.00007 seconds (files took 0.35896 seconds to load)\n"
+        "300 examples, 0 failures, 1 error occurred outside of examples",
+        ("loading ./broken_spec.rb", "cannot load such file -- ./nothing", "# ./broken_spec.rb:1", "1 error occurred"),
+        ("zero 7",)),
+    "minitest": ("T#test_z{} = 0.00 s = .", '''
+  1) Failure:
+T#test_add [mt.rb:4]:
+Expected: 4
+  Actual: 0
+''', "301 runs, 301 assertions, 1 failures, 0 errors, 0 skips",
+        ("T#test_add [mt.rb:4]", "Expected: 4", "301 runs"), ("test_z7 ",)),
+    "Maven, not built": ("[INFO] skip non existing resourceDirectory /home/me/mv/src/{}",
+            '''[ERROR] COMPILATION ERROR : 
+[INFO] -------------------------------------------------------------
+[ERROR] /home/me/mv/src/main/java/com/x/Calc.java:[2,66] cannot find symbol
+  symbol:   method nope(int)
+[ERROR] /home/me/mv/src/main/java/com/x/Calc.java:[2,123] incompatible types: String cannot be converted to int
+[INFO] 2 errors ''', "[INFO] BUILD FAILURE\n" + "[INFO] Total time:  4.014 s\n" * 30,
+        ("COMPILATION ERROR", "Calc.java:[2,66] cannot find symbol", "method nope(int)", "Calc.java:[2,123]",
+         "BUILD FAILURE"), ("src/7",)),
+    "ctest -V": ("{0}: zero\n{0}/301 Test #{0}: zero .............................   Passed    0.00 sec",
+                 '''test 301
+      Start 301: adds
+
+301: t.c:5: expected 4 but got 0
+301/301 Test #301: adds .............................***Failed    0.01 sec''',
+                 "99% tests passed, 1 tests failed out of 301\n\nThe following tests FAILED:\n\t  301 - adds (Failed)",
+                 ("expected 4 but got 0", "***Failed", "301 - adds (Failed)"), ("Test #7:",)),
     # the three below are written after the documented formats: these runners could not be run here
     "Maven": ("[INFO] Tests run: 1, Failures: 0, Errors: 0, Skipped: 0 -- in com.x.Zero{}Test ok",
             '''[ERROR] com.x.CalcTest.adds -- Time elapsed: 0.01 s <<< FAILURE!
@@ -1097,6 +1238,23 @@ def test_a_failing_run_shows_what_failed(runner: str) -> None:
         assert [piece for piece in kept if piece not in sent] == []
         assert [piece for piece in gone if piece in sent] == []
         assert len(sent) < len(text) / 5
+
+
+def test_a_run_with_hardly_anything_but_failures_keeps_them_all() -> None:
+    text = "\n".join([*(f"[ERROR] adds{i}(CalcTest)  <<< FAILURE!\nexpected:<4> but was:<{i}>" for i in range(90)),
+                      "[ERROR] Tests run: 90, Failures: 90, Errors: 0, Skipped: 0"])
+    doc = seen_as(text, command="mvn -q test")
+    assert doc.shape == "test" and views.testlog(doc) is None and views.base(doc, {}) is None
+
+
+def test_a_bar_above_the_failures_is_no_failure() -> None:
+    """Of five failures the source of a test is shown down from its name, and five and a bar are not six."""
+    failure = ("__________ test_{0} __________\n\n    def test_{0}():\n" + "        step()\n" * 12
+               + ">       assert {0} == 0\nE       assert {0} == 0\n\ntest_a.py:{0}: AssertionError\n")
+    text = "\n".join([*(f"test_a.py::test_zero[{i}] PASSED" for i in range(300)), "=" * 35 + " FAILURES " + "=" * 35,
+                      *(failure.format(i) for i in range(1, 6)), "5 failed, 300 passed in 0.34s"])
+    assert "    def test_1():" in printed(seen_as(text), views.base(seen_as(text), {}))
+
 
 def many(row: str, count: int = 200, start: int = 1) -> List[str]:
     """Rows that differ by their number."""

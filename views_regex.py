@@ -264,24 +264,27 @@ _RULES = (
          r"|lib/python3|\.cargo/registry|/rustc/|node:|/go/(?:src|pkg/mod)/|<frozen|<template>|/gems/|/vendor/"
          r"|internal/modules|\b(?:core|std)::|__rustc|\b(?:java|jdk|sun|org\.(?:junit|apache\.maven)|kotlin)\.[A-Za-z]",
          "/usr/lib/python3.11/json/__init__.py:346: in loads", "src/library.py:3: in load"),
-    # a stack frame: Python, pytest, JS, Java, .NET, vitest, rspec, Rust
-    Rule("frame", r"^\s*(?:File \"[^\"\n]{1,300}\", line [0-9]+|at [^\n]{1,400}|❯ \S+:[0-9]+|# \S+\.rb:[0-9]+"
-         r"|[0-9]+: +[A-Za-z_<]\S*::|[^\s:]{1,250}\.[a-z]{1,4}:[0-9]{1,7}(?::|$))", '  File "a.py", line 3', "  x = 1"),
-    # where a diagnostic stands: path:line:col (gcc, go, javac, mypy, ruff), path(line,col) (tsc, msvc), --> (rust)
-    Rule("diagnostic", r"^\s*(?:-->\s*|(?:ERROR|WARNING|error|warning):? )?(?![0-9]{1,4}[-:T])"
-         r"(?P<path>(?:[A-Za-z]:)?[^\s:()|]{1,250})(?::[0-9]{1,7}(?::[0-9]{1,6})?:?|\([0-9,]{1,14}\):?)(?:\s|$)",
+    # a stack frame: Python, pytest, JS, Java, .NET, vitest, rspec, Rust, Go; node's in TAP
+    Rule("frame", r"^\s*(?:File \"[^\"\n]{1,300}\", line [0-9]+|at [^\n]{1,400}|❯ .{0,200}:[0-9]+|# \S+\.rb:[0-9]+"
+         r"|[0-9]+: +[A-Za-z_<]\S*::|<frozen [\w.]{1,80}>:[0-9]+:|[^\s:]{1,250}\.[a-z]{1,4}:[0-9]{1,7}(?::|$| \+0x)"
+         r"|(?:[\w$.<>\[][\w$.<>\[\] ]{0,150} \()?(?:node:|file:|/)[^\s()]{1,300}:[0-9]+:[0-9]+\)?$)",
+         '  File "a.py", line 3', "  x = 1"),
+    # where a diagnostic stands: path:line:col (gcc, go, javac, mypy, ruff), path(line,col) (tsc, msvc), --> (rust),
+    # path:[line,col] (Maven)
+    Rule("diagnostic", r"^\s*(?:-->\s*|\[?(?:ERROR|WARNING|error|warning)\]?:? )?(?![0-9]{1,4}[-:T])(?P<path>(?:"
+         r"[A-Za-z]:)?[^\s:()|]{1,250})(?::[0-9]{1,7}(?::[0-9]{1,6})?:?|\([0-9,]{1,14}\):?|:\[[0-9,]{1,14}\])(?:\s|$)",
          "src/kilo.c:514:43: error: x", "12:30 lunch at noon"),
     Rule("severity", r"(?P<error>\b(?:fatal|errors?|err!|failed|failure|undefined reference|unresolved|panicked"
          r"|traceback|cannot)(?![a-z])|[a-z](?:error|exception)\b|\*\*\*)|(?P<warning>\bwarn(?:ing)?\b)"
          r"|(?P<note>\b(?:note|help|info|required from)\b)", "npm ERR! code 1", "informative errorless text", re.I),
     Rule("message-code", r"\b[A-Z]{1,7}[0-9]{2,5}\b|\[-W[a-z0-9=+-]+\]|\[[a-z][a-z-]{2,40}\]$"
          r"|(?<=  )[@a-z][a-z/-]{1,60}-[a-z-]{2,60}$", "x.py:1:1: D205 blank line", "error: bad thing"),
-    Rule("source-quote", r"^\s*(?:-->|:::|\||=|\^|[0-9]+ +\|)", " 12 |   let x = 1;", "a | b"),
+    Rule("source-quote", r"^\s*(?:-->|:::|\||= |\^|[0-9]+ +[|+-])", " 12 |   let x = 1;", "a | b"),
     # what diffs and commits begin with; classify and blocks read them too
     Rule("diff-file", r"^(?:diff --git |Index: |\*\*\* (?:Add|Update|Delete) File: )", "diff --git a/x b/x", "--- a/x"),
     Rule("diff-head", r"^(?:index [0-9a-f]|--- |\+\+\+ |(?:new|deleted) file|rename |similarity |Binary |old m|new m)",
          "+++ b/x.py", "++ x"),
-    Rule("hunk", r"^@@ ", "@@ -1,3 +1,4 @@ class A:", "@ -1"),
+    Rule("hunk", r"^@@ -[0-9]", "@@ -1,3 +1,4 @@ class A:", "@@ @@"),
     Rule("commit", r"^[*|\\/ ]{0,20}(?:commit )?[0-9a-f]{7,40}\b", "commit dff7cc3", "    Fix a1b2"),
     Rule("number", r"^\s*[+-]?(?:[0-9]{1,15}\.?[0-9]{0,15}|\.[0-9]{1,15})(?:[eE][+-]?[0-9]{1,2})?\s*$",
          "-20.5", "5 mm", re.A),
@@ -292,12 +295,15 @@ _RULES = (
     Rule("padding", r"(?<=\S)[ \t]{8,}(?=\S)", "name        value", "name       value"),
     # ---- tests: what a failing one looks like in the print of its runner: the line that opens it, and a line that does
     # not belong to it any more (another failure also ends it); one alternative a runner family, no branch
-    Rule("failure-start", r"^_{3,} \S.* _{3,}$|^(?:FAIL|ERROR): \S+(?: \(|$)|^\s*--- FAIL: "  # pytest, unittest, go
+    Rule("failure-start", r"^_{3,} \S.* _{3,}$|^=+ (?:FAILURES|ERRORS) =+$"  # pytest, with --tb=line
+         r"|^(?:FAIL|ERROR): \S+(?: \(|$)|^\s*--- FAIL: (?P<test>\S+)"  # unittest; go
          r"|^---- \S.* stdout ----|^thread '[^'\n]{1,200}'.{0,40} panicked at "  # cargo test
          r"|^\s*● \S|^ ?FAIL  ?\S+\.[a-z]+|^\(fail\) |^\s*[0-9]{1,4}\) \S"  # jest, vitest, bun; mocha, rspec, phpunit
          r"|^\s*[✖✗✘×] |^\s*not ok [0-9]"  # node:test, vitest, phpunit --testdox, TAP
          r"|^\S[^>\n]{0,200} > .{1,200} FAILED$"  # Gradle
          r"|^\s*Failed \S.*\[[<0-9]"  # dotnet
+         # a file that cannot be loaded: rspec, mocha, node
+         r"|^An error occurred |^ *Exception during run|^(?:# )?(?:node:inter|[^\s:]{1,300}\.[cm]?[jt]sx?:)\S*[0-9]$"
          r"|^.{0,400}(?:<<< (?:FAILURE|ERROR)!|\[FAIL\]$|\*\*\*(?:Failed|Exc|Time|Not R))",  # Maven, xunit, ctest
          "--- FAIL: TestParse (0.00s)", "FAILED (failures=1)"),
     Rule("failure-end", r"^=+ \S.*=$|^={50,}$|^Ran [0-9]+ test|^\s*--- (?:PASS|SKIP): |^=== (?:RUN|CONT|PAUSE)"
@@ -311,15 +317,16 @@ _RULES = (
          r"|=+ (?:FAILURES|ERRORS|test session)|FAILED (?:\((?:fail|err)|\S+::)|Ran [0-9]+ test|FAIL\s+\S+\s|FAIL$"
          r"|ok\s+\S+\s+(?:[0-9.]+s|\(c)|test result: |1\.\.[0-9]+$|[ℹ#] (?:tests|suites|pass|fail) [0-9]"
          r"|\s{0,8}(?:Test Suites|Test Files|Tests) *:? +[0-9]|\s{0,8}[0-9]+ (?:(?:pass|fail)(?:ing)?|pending)\b"
-         r"|[0-9]+ examples?, |(?:\[[A-Z]+\] )?Tests run: [^-\n]{1,80}$|[0-9]+ tests? comp|(?:Failed|Passed)! "
+         r"|[0-9]+ (?:examples?|runs), |(?:\[[A-Z]+\] )?Tests run: [^-\n]{1,80}$|[0-9]+ tests? comp|(?:Failed|Passed)! "
          r"|[0-9]+% tests passed|OK \([0-9]+ test)|={3,} [^\n]{0,200}\b(?:passed|failed|errors?|skipped|short test)\b"
          r"|[0-9]+ (?:passed|failed|errors?|skipped)\b|!+ .{1,200}!$|(?:FAILED|ERROR) \S|OK\b|FAILED \(|PASS$|rspec \S"
          r"|\s{0,8}(?:Snapshots|Time|Duration):? +[0-9]|(?:\[[A-Z]+\] )?BUILD |The following tests FAIL"
          r"|\s+[0-9]+ - .{1,99}\((?:Fail|Time))",
          "=== 2 failed, 1190 passed in 3.10s ===", "tests/test_a.py::test_x PASSED"),
-    Rule("suite-failure", r"Test suite failed to run|\[(?:build|setup) failed\]|could not compile|BUILD FAILED"
-         r"|^no tests ran|^ImportError while importing|COMPILATION ERROR|^Segmentation fault|^Fatal Python error"
-         r"|\bFAILED(?: +\[ *[0-9]+%\])?$", "FAIL\tpkg/a [build failed]", "build failed tests: none"),
+    Rule("suite-failure", r"(?P<build>\[build failed\]|could not compile|COMPILATION ERROR|\bcompile\w* FAILED$)"
+         r"|Test suite failed to run|\[setup failed\]|BUILD FAILED|^no tests ran|^ImportError while importing"
+         r"|^Segmentation fault|^Fatal Python error|\bFAILED(?: +\[ *[0-9]+%\])?$",
+         "FAIL\tpkg/a [build failed]", "build failed tests: none"),
 )
 RULES: dict[str, Rule] = {row.name: row for row in _RULES}
 
@@ -547,7 +554,8 @@ def _sample(lines: Sequence[str]) -> list[str]:
     body = lines[header_lines(lines):]
     rest = len(body) - _HEAD - _TAIL
     if rest > _MIDDLE: body = [*body[:_HEAD], *body[_HEAD:_HEAD + rest:rest // _MIDDLE], *body[-_TAIL:]]
-    return [line for line in (line[:_WIDTH].rstrip("\r") for line in body) if line.strip()]
+    clean = pattern("ansi").sub  # colours hide what a line begins with
+    return [line for line in (clean("", line[:_WIDTH]).rstrip("\r") for line in body) if line.strip()]
 
 
 def _count(sample: Iterable[str], name: str) -> int:
@@ -621,7 +629,7 @@ def _command_shape(sample: Sequence[str], command: str) -> str:
             language_of(word) not in _NOT_CODE for word in named_files("bash", {"command": command})):
         return "display"  # several files with titles between them, say: it may be edited from
     # a program says more than a weak sign in the text, and a test run may print a compiler's messages
-    if known and shape in ("", "log", "table") or "test" in known and shape == "build":
+    if known and shape in ("", "log", "table"):
         return next((name for name in ("test", "build") if name in known), known[-1])
     return shape or "other"
 
@@ -1393,25 +1401,39 @@ def head_tail(doc: Doc, terms: _Terms = {}) -> View | None:
 # Where failures may start and runs break, for a quick search; the rules then decide.
 _FAILURE_WORDS = ("(fail)", "___ ", "fail: ", "error: ", " stdout ----", " panicked at ", "● ", "fail ", ") ", "✖ ",
                   "✗ ", "✘ ", "× ", "not ok ", "<<< ", "failed", "[fail]", "***", "could not compile",
-                  "importerror while", "compilation error", "no tests ran", "segmentation fault", "fatal python")
+                  "importerror while", "compilation error", "no tests ran", "segmentation fault", "fatal python",
+                  "=== ", "failures =", "errors =", "error occurred", "exception during", "node:internal", "js:", "ts:")
 # Source lines before pytest's `>` line: without the 6 edits were missed, with more nothing was gained; but up to 5
 # failures are fixed one by one, from the source that the runner printed: most of a function.
 _BEFORE_MARK, _FEW_FAILURES, _BEFORE_MARK_FEW = 6, 5, 24
 
 
 def testlog(doc: Doc, terms: _Terms = {}) -> View | None:
-    """Failing tests with their assertion and own frames with source, suite-level failures, final counts.
+    """Failing tests with their assertion and own frames with source, suite-level failures, final counts."""
+    return _view(doc, "testlog", _failed(doc), terms) if _failed(doc) else None
+
+
+@_once
+def _failed(doc: Doc) -> set[int]:
+    """What `testlog` keeps of a run in which something failed; nothing of another.
 
     Library frames are folded; a failure that says what an earlier one said keeps its first line and its `E` lines.
     """
-    lines, begins, lost = _plain(doc), pattern("failure-start").match, pattern("suite-failure").search
+    lines, lost = _plain(doc), pattern("suite-failure").search
     near = sorted({line for word in _FAILURE_WORDS for line in _lines_with(doc, word)})
-    failed = _failures(lines, [line for line in near if begins(lines[line])])
-    keep = {line for line in near if lost(lines[line])}
-    before = _BEFORE_MARK if len(failed) > _FEW_FAILURES else _BEFORE_MARK_FEW
+    failed = _failures(lines, near)
+    suites = {line: found["build"] for line in near for found in [lost(lines[line])] if found}
+    keep = set(suites)
+    if any(suites.values()):  # the first errors of what was not built; a place in a failure is a frame
+        inside = {line for start, end in failed for line in range(start, end)}
+        errors = [item for item in _diagnostics(doc) if item.kind == "error" and item.start not in inside]
+        keep.update(*(range(item.start, min(item.end, item.start + _MANY)) for item in errors[:_MANY]))
+    # a bar above the failures, or a verdict without words, is a line alone
+    many = sum(end - start > 1 for start, end in failed) > _FEW_FAILURES
+    before = _BEFORE_MARK if many else _BEFORE_MARK_FEW
     told: set[str] = set()
     for start, end in failed: keep |= _failure(lines, start, end, told, before)
-    return _view(doc, "testlog", keep | _summary_lines(doc) | _edges(doc, 3, 5), terms) if keep else None
+    return keep | _summary_lines(doc) | _edges(doc, 3, 5) if keep else set()
 
 
 def _summary_lines(doc: Doc) -> set[int]:
@@ -1420,13 +1442,19 @@ def _summary_lines(doc: Doc) -> set[int]:
     return {line for line, text in enumerate(_plain(doc)) if summary(text)}
 
 
-def _failures(lines: Sequence[str], starts: Sequence[int]) -> list[tuple[int, int]]:
+def _failures(lines: Sequence[str], near: Sequence[int]) -> list[tuple[int, int]]:
     """The failures that these lines open as ranges [start, end): to a line of `failure-end` or the next failure."""
     ended = pattern("failure-end").match
+    matched = ((line, pattern("failure-start").match(lines[line])) for line in near)
+    opened = {line: found["test"] for line, found in matched if found}
+    # `go test -v` prints the words of a test below its name (`=== RUN   TestX`), and all verdicts at the end
+    named = {line for line in near if lines[line][:4] == "=== " and lines[line].split()[-1] in opened.values()}
+    starts = sorted(named.union(opened))
     found: list[tuple[int, int]] = []
     for start, stop in zip(starts, [*starts[1:], len(lines)]):
         end = next((line for line in range(start + 1, stop) if ended(lines[line])), stop)
-        if lines[start].lstrip().startswith(("--- FAIL:", "(fail)")):  # go and bun print the verdict after the words
+        # go, bun and ctest print the verdict after the words
+        if lines[start].lstrip().startswith(("--- FAIL:", "(fail)")) or "***" in lines[start]:
             least = max(found[-1][1] if found else 0, start - _MANY)
             while start > least and not ended(lines[start - 1]): start -= 1
         found.append((start, end))
@@ -1461,7 +1489,8 @@ def _library_lines(lines: Sequence[str], start: int, end: int) -> set[int]:
         indent = len(text) - len(text.lstrip())
         below_source = not indent and text[0] != "F" and ": in " not in text
         deeper = takewhile(lambda at: lines[at][:indent + 1].isspace(), range(line + 1, after))
-        if library(text): folded.update(range(before + 1, line + 1) if below_source else (line, *deeper))
+        named = line - (" +0x" in text)  # Go prints the place of a frame below its name
+        if library(text): folded.update(range(before + 1, line + 1) if below_source else (named, line, *deeper))
     return {line for line in folded if not lines[line].startswith("E  ")}
 
 
@@ -1505,8 +1534,7 @@ def _by_shares(doc: Doc, terms: _Terms) -> set[int]:
 
 def _base_test(doc: Doc, terms: _Terms) -> set[int]:
     """Failures as `testlog`; of a run that passed its ends and summary lines."""
-    failed = testlog(doc, terms)
-    return set(failed.keep) if failed else _summary_lines(doc) | _by_shares(doc, terms) | _rare_signals(doc, 0.02)
+    return _failed(doc) or _summary_lines(doc) | _by_shares(doc, terms) | _rare_signals(doc, 0.02)
 
 
 def _base_build(doc: Doc, terms: _Terms) -> set[int]:
