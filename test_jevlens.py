@@ -164,8 +164,8 @@ KIND_ROWS: Dict[str, Tuple[str, str, Dict[str, Any], str, str]] = {  # sentence 
                                              "command", "diff"),
     "a test that compares arrays with a diff is a test": (
         "There was 1 failure:\n\n1) CalcTest::testArr\nFailed asserting that two arrays are equal.\n"
-        "--- Expected\n+++ Actual\n@@ @@\n-  1 => 2\n+  1 => 3\n\nFAILURES!\nTests: 126, Assertions: 122, Failures: 1.\n", "bash",
-        {"command": "vendor/bin/phpunit"}, "command", "test"),
+        "--- Expected\n+++ Actual\n@@ @@\n-  1 => 2\n+  1 => 3\n\nFAILURES!\nTests: 126, Assertions: 122, Failures: 1.\n",
+        "bash", {"command": "vendor/bin/phpunit"}, "command", "test"),
     "a test run that is not built is a build": (
         "src/a.ts(1,2): error TS1005: x\n" * 4, "bash", {"command": "npm test"}, "command", "build"),
     "colours hide no diagnostics": (
