@@ -1172,7 +1172,7 @@ def segment_request(work: Work, item: Item, chunks: Sequence[Chunk], part: int =
     """State and questions about one segment of a large output: all in one request, as the state is what costs."""
     it, mid = "this part of the output" if parts > 1 else "the output", work.mid
     later = [call.label for call in work.run.calls.values() if call.turn > item.call.turn]
-    later[15:-15] = [f"… {len(later) - 30} more …"] if len(later) > 30 else later[15:-15]
+    if len(later) > 30: later[15:-15] = [f"… {len(later) - 30} more …"]
     about = {"agent_notes_during_the_run": clip(work.run.notes, 2000) * (not mid), "later_tool_calls": (later or
              "none yet") if mid else [], "superseded": _superseded(item.call, work.run) * mid, "tool": item.call.tool,
              "tool_status": _words(work, "status") * item.failed, "tool_arguments": _short(_json(item.call.args, True),

@@ -1540,6 +1540,25 @@ def test_rendering(sentence: str) -> None:
 def test_a_gutter_numbers_what_has_no_numbers() -> None:
     doc = views.read("\n".join("abcdefghijkl"), "bash", {"command": "make"})
     assert views.render(doc, views.View("x", (0, 9)), gutter=True).text == " 1│ a\n⋯ 2-9\n10│ j\n⋯ 11-12"
+    last = views.read("a\n" * 9 + "j", "bash", {"command": "make"})  # the last line alone has the most digits
+    assert views.render(last, views.View("x", (0, 9)), gutter=True).text == " 1│ a\n⋯ 2-9\n10│ j"
+
+
+# the form of pytest 9.2.0; a test of 40 lines before the one that fails
+LONG_TEST = ("___ test_{0} ___\n\n    def test_{0}():\n" + "".join(f"        {{0}}_{n} = step({n})\n" for n in range(40))
+             + ">       assert total_{0} == 7\nE       assert 6 == 7\n\ntest_long.py:43: AssertionError\n")
+
+
+@pytest.mark.parametrize("failed, above", [(1, 24), (5, 24), (6, 6)])
+def test_of_the_source_of_a_failure_the_lines_just_above_the_marked_one_are_kept(failed: int, above: int) -> None:
+    text = "".join(map(LONG_TEST.format, "abcdef"[:failed])) + f"=== {failed} failed, 90 passed in 3.10s ===\n"
+    doc = views.read(text, "bash", {"command": "pytest"})
+    view = views.testlog(doc)
+    assert view is not None
+    source = [doc.lines[line] for line in view.keep if " = step(" in doc.lines[line]]
+    # one line of any test may stand at an end of the text
+    assert [line for line in source if "a_" in line or "e_" in line] == [
+        f"        {name}_{n} = step({n})" for name in "ae"[:1 + (failed > 4)] for n in range(40 - above, 40)]
 
 
 # line -> how it is shown in a command's view
@@ -4305,6 +4324,13 @@ def test_an_error_survives_being_copied(error: JevlensError) -> None:
         assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))
 
 
+@pytest.mark.parametrize("status, told", [
+    (401, ", wrong key"), (402, ", no credit"), (404, ", wrong base URL or unknown model?"), (418, ""), (501, (
+        ", not a decision model")), (503, ", the service failed"), (307, ", redirects are not followed"), (0, "")])
+def test_a_refusal_says_what_to_think_of(status: int, told: str) -> None:
+    assert str(RefusedError(status)) == f"System One: refused: HTTP {status}{told}"
+
+
 def test_failures_are_counted_until_the_next_success() -> None:
     log: List[Any] = []
     client = Jev(error=RefusedError(402))
@@ -5090,6 +5116,7 @@ def test_hook_prints_settings_that_name_this_interpreter_and_this_file(host: str
     assert f"{entry}{json.dumps(sys.executable)}" in done.stderr.decode()
     matcher = json.loads(done.stdout)["hooks"].get("PostToolUse", [{}])[0].get("matcher", "")
     if host == "claude":
+        assert json.loads(done.stdout)["bashOutputMaxChars"] == 128_000  # as the README and the host allow
         import re
         names = "Bash Read mcp__ci__make mcp__lens__recall mcp__plugin_lens_lens__stats Bashful Edit".split()
         assert [bool(re.search(matcher, name)) for name in names] == [True] * 3 + [False] * 4
@@ -6119,6 +6146,7 @@ def single(*texts: str) -> list[history.Bundle]:
 INDEX_TERMS = {
     "stop words carry nothing": ("where is the one that it was", ["one"]),
     "inflections of a word are one term": ("painted paints painting", ["paint", "paint", "paint"]),
+    "a last y is as an i before an ending": ("query queries retry retried", ["queri", "queri", "retri", "retri"]),
     "a doubled letter before an ending is taken off": ("running stopped, but telling", ["run", "stop", "tell"]),
     "an identifier is itself and its parts": ("parse_htmlPage", ["parse_htmlpage", "pars", "html", "pag"]),
     "a path is its names": ("src/net/fetch.py:12", ["src", "net", "fetch", "py", "12"]),
