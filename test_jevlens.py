@@ -164,7 +164,8 @@ KIND_ROWS: Dict[str, Tuple[str, str, Dict[str, Any], str, str]] = {  # sentence 
                                              "command", "diff"),
     "a test that compares arrays with a diff is a test": (
         "There was 1 failure:\n\n1) CalcTest::testArr\nFailed asserting that two arrays are equal.\n"
-        "--- Expected\n+++ Actual\n@@ @@\n-  1 => 2\n+  1 => 3\n\nFAILURES!\nTests: 126, Assertions: 122, Failures: 1.\n",
+        "--- Expected\n+++ Actual\n@@ @@\n-  1 => 2\n+  1 => 3\n\nFAILURES!\n"
+        "Tests: 126, Assertions: 122, Failures: 1.\n",
         "bash", {"command": "vendor/bin/phpunit"}, "command", "test"),
     "a test run that is not built is a build": (
         "src/a.ts(1,2): error TS1005: x\n" * 4, "bash", {"command": "npm test"}, "command", "build"),
@@ -1545,8 +1546,8 @@ def test_a_gutter_numbers_what_has_no_numbers() -> None:
 
 
 # the form of pytest 9.2.0; a test of 40 lines before the one that fails
-LONG_TEST = ("___ test_{0} ___\n\n    def test_{0}():\n" + "".join(f"        {{0}}_{n} = step({n})\n" for n in range(40))
-             + ">       assert total_{0} == 7\nE       assert 6 == 7\n\ntest_long.py:43: AssertionError\n")
+LONG_TEST = ("___ test_{0} ___\n\n    def test_{0}():\n"
+             + "".join(f"        {{0}}_{n} = step({n})\n" for n in range(40)) + ">       assert total_{0} == 7\nE       assert 6 == 7\n\ntest_long.py:43: AssertionError\n")
 
 
 @pytest.mark.parametrize("failed, above", [(1, 24), (5, 24), (6, 6)])
