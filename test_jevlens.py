@@ -1547,7 +1547,8 @@ def test_a_gutter_numbers_what_has_no_numbers() -> None:
 
 # the form of pytest 9.2.0; a test of 40 lines before the one that fails
 LONG_TEST = ("___ test_{0} ___\n\n    def test_{0}():\n"
-             + "".join(f"        {{0}}_{n} = step({n})\n" for n in range(40)) + ">       assert total_{0} == 7\nE       assert 6 == 7\n\ntest_long.py:43: AssertionError\n")
+             + "".join(f"        {{0}}_{n} = step({n})\n" for n in range(40))
+             + ">       assert total_{0} == 7\nE       assert 6 == 7\n\ntest_long.py:43: AssertionError\n")
 
 
 @pytest.mark.parametrize("failed, above", [(1, 24), (5, 24), (6, 6)])
