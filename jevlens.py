@@ -25,9 +25,9 @@ def gate(data: bytes) -> bytes:
     A hook runs after every call of a tool: nothing is parsed and nothing imported before the bytes are counted. JSON
     has at least a byte a character, and a text of n tokens has more than 4 (n - 1) characters.
     """
-    least = os.environ.get("JEV_LENS_PRESEND_MIN_TOKENS", "")
-    small = len(data) <= 4 * (int(least) if least.isdecimal() else 1200) - 4
-    if os.environ.get("JEV_LENS_VARIANT"): return data  # the file may say another size
+    least, variant = map(os.environ.get, ("JEV_LENS_PRESEND_MIN_TOKENS", "JEV_LENS_VARIANT"))
+    # a variant's file may say another size
+    small = not variant and len(data) <= 4 * (int(least) if least and least.isdecimal() else 1200) - 4
     # a whole JSON object with a tool's result in it; nothing was printed, so there is nothing to flush
     if small and data[:1] + data.rstrip()[-1:] == b"{}" and (b"tool_resp" in data or b"toolResu" in data): os._exit(0)
     return data
@@ -146,9 +146,10 @@ class Settings:
     exclude: str = _setting("", "EXCLUDE")
 
     @classmethod
-    def load(cls, environ: Mapping[str, str] = os.environ) -> "Settings":
-        """Settings from an environment; what is no value of its setting stays at the default, with a line on stderr."""
-        values: dict[str, Any] = {}
+    def load(cls, environ: Mapping[str, str] | None = None) -> "Settings":
+        """Settings from an environment, by default the process's; what is no value of its setting stays at the default,
+        with a line on stderr."""
+        values, environ = dict[str, Any](), os.environ if environ is None else environ
         for item in fields(cls):
             for raw in (environ.get(item.metadata["env"]), values.get("variant", {}).get(item.name)):
                 try:
@@ -507,8 +508,8 @@ SECRETS: dict[str, str] = {
     # a line of PEM whose beginning is elsewhere, also its last
     "key body": r"(?m)(?<![^\s│\"'])(?:[A-Za-z0-9+/]{64}$|[A-Za-z0-9+/=]{4,64}(?=\s{1,2}-----END [A-Z ]{0,30}PRIVATE))",
     "cloud key": r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b|\bAIza[\w-]{35}|\bya29\.[\w-]{20,200}",
-    "API key": r"\b(?:sk|pk|rk|ts)[-_](?:[a-z]{2,10}[-_])?(?=[\w-]{0,40}\d)[\w-]{16,200}"
-               r"|\b(?:gh[pousr]_|github_pat_|glpat-|xox[abprs]-|npm_|pypi-|hf_|SG\.)[\w.-]{16,250}",
+    "API key": r"\b(?:sk|pk|rk|ts)[-_](?:[a-z]{2,10}[-_])?(?=[\w-]{0,40}\d)[\w-]{16,200}|\b(?:xapp-|whsec_)[\w+/=-]{16,250}"
+               r"|\b(?:gh[pousr]_|github_pat_|glpat-|xox[abprs]-|do[opr]_v1_|npm_|pypi-|hf_|SG\.)[\w.-]{16,250}",
     "token": r"\beyJ[\w-]{8,4000}\.eyJ[\w-]{8,4000}\.[\w-]{0,1000}"  # JSON Web Token
              r"|(?i:(?P<keep>token\\?[\"']?[ \t]{0,3}[:=][ \t]{0,3}\\?[\"']?))(?=[\w.~+/-]{0,40}\d)[\w.~+/-]{16,4000}",
     "header": r"(?i)(?P<keep>\bauthorization\\?[\"']?[ \t]{0,3}[:=][ \t]{0,3}\\?[\"']?(?:[a-z]{1,20} )?|\bcookie: ?"
@@ -901,7 +902,8 @@ class SystemOne:
 
     def __init__(self, api_key: str | None = None, base_url: str | None = None, model: str | None = None,
                  timeout: float = 10, retries: int = 2, pin: str | None = None, transport: Any = post,
-                 environ: Mapping[str, str] = os.environ, key_file: str = "") -> None:
+                 environ: Mapping[str, str] | None = None, key_file: str = "") -> None:
+        environ = os.environ if environ is None else environ  # as a default value, pydoc would print all of it
         first, _, rest = (model or "").partition("/")
         named = first if first in PROVIDERS else "self-hosted" if base_url else "typesafe"
         owners = (name for name, row in PROVIDERS.items() if base_url and row.host == endpoint(base_url)[1])
@@ -921,12 +923,12 @@ class SystemOne:
         """(key, where it comes from): the provider's environment, else the key file, else ("", "").
 
         The file holds a key and the host it was stored for (none: TypeSafe's); it goes nowhere else. JevlensError when
-        others can read the file.
+        others can read the file, or we cannot.
         """
         key = environ.get(self.row.key_env, "").strip()
-        if key or not os.path.exists(path): return key, key and self.row.key_env
-        if os.name == "posix" and os.stat(path).st_mode & 0o77:
-            raise JevlensError(f"key file: others can read {path}: chmod 600 it, and think of a new key")
+        if key or not os.path.isfile(path): return key, key and self.row.key_env
+        if not os.access(path, os.R_OK) or os.name == "posix" and os.stat(path).st_mode & 0o77:
+            raise JevlensError(f"key file: others can read {path}, or you cannot: chmod 600 it, and think of a new key")
         key, owner = (read_text(path).split() + ["", ""])[:2]
         return (key, path) if key and (owner or PROVIDERS["typesafe"].host) == self.host else ("", "")
 
@@ -997,8 +999,9 @@ blocks (240). That costs money: $0.042 a million tokens, some thousand a result.
 def cmd_key(*, model: str = "", check: bool = False, forget: bool = False) -> None:
     """Say what Jev is sent, and store, check or forget its key.
 
-    --model: `provider/id` or `provider` (default: JEV_LENS_MODEL). --check: ask one tiny question. --forget: remove the
-    stored key.
+    The key is asked for at a terminal; elsewhere it is the first line of standard input. --model:
+    `provider/id` or `provider` (default: JEV_LENS_MODEL). --check: ask one tiny question. --forget: remove the stored
+    key.
     """
     settings = Settings.load()
     if forget and os.path.exists(settings.key_file): os.unlink(settings.key_file)
@@ -1165,7 +1168,7 @@ def search(pattern: str, lines: Sequence[str]) -> set[int]:
     done = subprocess.run(command, input=json.dumps([regex[1], lines]).encode("ascii"), capture_output=True)
     if done.returncode:
         why = done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2][:200]
-        if b"Timeout" in done.stderr[:9]: why = "stopped after one second, it backtracks; try a plain substring"
+        if b"Timeout" in done.stderr[:9]: why = "stopped after one second (it backtracks, or reads a lot); try a text"
         raise JevlensError(f"recall: pattern {pattern!r:.80}: {why}")
     return set(json.loads(done.stdout))
 
@@ -1241,7 +1244,7 @@ class Seen(NamedTuple):
 
 MOST_CHARS = 400_000  # half of a window of 200,000 tokens: sent whole, it ends the session whatever the odds say
 # tool and command of our own recall, also as hosts name a tool of an MCP server: mcp__lens__recall, lens-recall, …
-RECALL = r"(?s)(?:\S*lens\S*[-_.])?recall |bash .*jevlens(?:\.py)? recall "
+RECALL = r"(?s)(?:\S*lens\S*[-_.])?recall |bash .*jevlens(?:\.py)?'? recall "
 
 
 def default_footer(seen: Seen, how: str = 'recall("{}", lines="a-b" or pattern=… or block=…)') -> str:
@@ -1779,8 +1782,8 @@ def _own_lens(judge: str = "local", **changes: Any) -> Lens:
 
     It remembers nothing, since the streams of a command go different ways; its footer names a command.
     """
-    settings = replace(Settings.load(), **changes)
-    how = "`python3 jevlens.py recall {} --lines a-b`, --pattern or --block"
+    settings, program = replace(Settings.load(), **changes), shlex.quote(sys.argv[0])  # as it was called, so it runs
+    how = f"`{'python3 ' * sys.argv[0].endswith('.py')}{program} recall {{}} --lines a-b`, --pattern or --block"
     return Lens(judge, settings.data_dir, settings, False, footer=lambda seen: default_footer(seen, how))
 
 
@@ -1815,9 +1818,8 @@ def cmd_see(file: str, *, task: str = "", tool: str = "", command: str = "", jud
     --task: what the output is for, in words: names in it stay in the view. --tool: read, bash, grep, … (default: read
     for a file). --command: the shell command that made the output. --judge: auto, local or jev.
     """
-    call = {"command": command} if command else {"path": file}
-    tool = tool or ("bash" if command or file == "-" else "read")
-    _show(_own_lens(judge, code_policy="outline"), read_text(file), tool, call, task)  # a person asked for a view
+    usual, call = ("bash", {"command": command}) if command or file == "-" else ("read", {"path": file})
+    _show(_own_lens(judge, code_policy="outline"), read_text(file), tool or usual, call, task)  # a person asked for it
 
 
 def cmd_run(words: list[str], *, task: str = "", judge: str = "auto") -> int:
@@ -1854,10 +1856,10 @@ def cmd_recall(id: str, *, lines: str = "", pattern: str = "", block: str = "", 
 
 def _listing(rows: Sequence[Json], keys: str) -> Json:
     """Rows as data, and as text: these keys of them in columns; what a terminal would obey is shown as `?`."""
-    names = keys.split()
-    lines = ["  ".join(f"{row.get(name, '')!s:12}" for name in names) for row in (dict(zip(names, names)), *rows)]
-    text = "\n".join("".join(sign if sign.isprintable() else "?" for sign in line).rstrip() for line in lines)
-    return {"data": rows, "text": text}
+    table = [keys.split(), *([str(row.get(name, "")) for name in keys.split()] for row in rows)]
+    wide = [max(map(len, column)) for column in zip(*table)]
+    lines = ("  ".join(map(str.ljust, cells, wide)).rstrip() for cells in table)
+    return {"data": rows, "text": "\n".join("".join(s if s.isprintable() else "?" for s in line) for line in lines)}
 
 
 def cmd_list() -> Json:
@@ -1988,6 +1990,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     name, as_json = args.pop("name"), args.pop("json", False)
     try:
         if not sys.stdout: raise JevlensError("standard output is closed")
+        sys.stdin = sys.stdin or open(os.devnull)  # a closed one is empty
         found = COMMANDS[name](**args)
         if isinstance(found, dict): found = json.dumps(found["data"]) if as_json else found["text"]
         if isinstance(found, str): write_text(found if found.endswith("\n") or not found else found + "\n")

@@ -28,11 +28,12 @@ import stat
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import types
 import weakref
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Sequence, Tuple, Union
 
 import pytest
 
@@ -2073,6 +2074,8 @@ UNCHANGED: dict[str, tuple[Any, str, dict[str, Any], dict[str, Any], str]] = {
     "our own recall, as opencode names it": (MODULE, "jevlens_recall", {"id": "r0123456789a"}, {}, "recall"),
     "our own recall, a shell command": (
         MODULE, "Bash", {"command": "cd /w && python3 -E -s jevlens.py recall r0123456789a --raw"}, {}, "recall"),
+    "our own recall, in a folder with a blank": (
+        MODULE, "bash", {"command": "python3 '/my tools/jevlens.py' recall r0123456789a"}, {}, "recall"),
     "our own recall, installed": (MODULE, "bash", {"command": "jevlens recall r0123456789a"}, {}, "recall"),
     "a tool that is excluded": (MODULE, "Read", {"file_path": "a.py"}, {"exclude": "write, read"}, "excluded"),
     "a tool that is excluded by the host's name": (
@@ -2501,7 +2504,7 @@ def test_a_footer_takes_at_most_forty_tokens_and_a_few_names() -> None:
         wide = bare._replace(dropped=("n" * 500, "m"))
         assert len(jevlens.default_footer(wide)) <= len(jevlens.default_footer(bare)) + 180
     shell_form = jevlens._own_lens().footer(seen)
-    assert f"jevlens.py recall {seen.id} --lines a-b" in shell_form and 'recall("' not in shell_form
+    assert f" recall {seen.id} --lines a-b" in shell_form and 'recall("' not in shell_form
 
 
 def test_the_footer_names_functions_not_what_stands_between_them() -> None:
@@ -4063,6 +4066,44 @@ def test_a_key_file_is_private_and_bound_to_its_host(tmp_path: pathlib.Path) -> 
     file.chmod(0o640)
     with pytest.raises(JevlensError, match="others can read .*chmod 600"):
         SystemOne(environ=environ)
+    assert SystemOne(environ={"JEV_LENS_KEY_FILE": str(tmp_path)}).key_source == "", "a folder holds no key"
+
+
+def as_somebody(work: Callable[[], str]) -> str:
+    """What `work` returns to a user who may not read every file: in a process of nobody's where we are root."""
+    if os.geteuid():
+        return work()
+    ours, theirs = os.pipe()
+    if not os.fork():
+        try:
+            os.setuid(65534)
+            os.write(theirs, work().encode())
+        finally:
+            os._exit(0)
+    os.close(theirs)
+    os.wait()
+    return os.read(ours, 10_000).decode()
+
+
+@pytest.fixture()
+def unreadable() -> Iterator[pathlib.Path]:
+    """A file that nobody may read, in a folder that everybody may see."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        path = pathlib.Path(folder, "it")
+        path.write_text("k-1")
+        path.chmod(0)
+        yield path
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
+def test_a_key_file_that_we_cannot_read_is_an_error_of_ours(unreadable: pathlib.Path) -> None:
+    def told() -> str:
+        with pytest.raises(JevlensError) as caught:
+            SystemOne(environ={}, key_file=str(unreadable))
+        return str(caught.value)
+
+    assert as_somebody(told).startswith(f"key file: others can read {unreadable}, or you cannot: chmod 600 it, and ")
 
 
 def test_a_proxy_gets_a_tunnel_and_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -4364,8 +4405,9 @@ MASKED: Dict[str, Tuple[Tuple[str, ...], Tuple[str, ...]]] = {
                  ("a" * 63, "/usr/" + "a" * 64, "x" * 65, "aB3+luhJ==\n-----END CERTIFICATE-----")),
     "cloud key": (("AKIAIOSFODNN7EXAMPLE", "AIza" + "Sy0-" * 8 + "abc"), ("AKIAIOSFODNN7", "AIza in a text")),
     "API key": (("sk-ant-api03-abcdefghijklmnop", "sk_live_4eC39HqLyjWDarjtT1zdp7dc", "ghp_" + "a1" * 18,
-                 "xoxb-123456789012-abc"),
-                ("sk-learn is a library", "ts-node-dev-something-else", "ghp_short",
+                 "xoxb-123456789012-abc", "xapp-1-A012-345-" + "a1" * 9, "dop_v1_" + "a1" * 32,
+                 "whsec_C2FVsBQ/a1a1+" * 2),
+                ("sk-learn is a library", "ts-node-dev-something-else", "ghp_short", "xapp-short", "the whsec_ prefix",
                  "risk-assessment-of-2024-projects")),
     "token": (("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.SflKxw", "CI_TOKEN=abc123def456ghi789",
                '"token": "abc123def456ghi789"'),
@@ -5597,12 +5639,10 @@ def test_a_mistake_in_the_arguments_is_usage(argv: List[str], capsys: Any) -> No
     assert stop.value.code == 2 and capsys.readouterr().err.startswith(f"usage: jevlens {argv[0]} ")
 
 
-@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root reads every file")
-def test_see_of_an_unreadable_file(shell: Shell) -> None:
-    path = pathlib.Path("it")
-    path.write_text("x")
-    path.chmod(0)
-    assert shell("see", "it")[::2] == (1, "jevlens: it: Permission denied\n")
+@pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
+def test_see_of_an_unreadable_file(unreadable: pathlib.Path, capfd: Any) -> None:
+    assert as_somebody(lambda: str(jevlens.main(["see", str(unreadable)]))) == "1"
+    assert capfd.readouterr() == ("", f"jevlens: {unreadable}: Permission denied\n")
 
 
 def test_every_command_explains_itself(shell: Shell) -> None:
@@ -5659,6 +5699,47 @@ def test_a_closed_standard_output_is_named(shell: Shell) -> None:
     line = shlex.join([PYTHON, "-E", "-s", str(HERE / "jevlens.py"), "list"]) + " >&-"
     done = subprocess.run(line, shell=True, stderr=subprocess.PIPE)
     assert (done.returncode, done.stderr) == (1, b"jevlens: standard output is closed\n")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a shell that can close its input")
+def test_a_closed_standard_input_is_empty(shell: Shell) -> None:
+    nothing = dict.fromkeys(("see -", "filter", "mcp", "hook"), b"")
+    said = {**nothing, "statusline": b"jevlens kept", "key": b"key for ", "list": b"id"}
+    for name, out in said.items():
+        line = shlex.join([PYTHON, "-E", "-s", str(HERE / "jevlens.py"), *name.split()]) + " <&-"
+        done = subprocess.run(line, shell=True, capture_output=True)
+        assert done.returncode == 0 and done.stdout.startswith(out) and b"NoneType" not in done.stderr, name
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a script with a first line that names its interpreter")
+def test_the_command_in_a_footer_runs_as_printed_however_we_were_called(shell: Shell, tmp_path: pathlib.Path) -> None:
+    folder = tmp_path / "my tools"
+    folder.mkdir()
+    for name in ("jevlens.py", "views_regex.py"):
+        (folder / name).write_bytes((HERE / name).read_bytes())
+    installed = folder / "jevlens"
+    installed.write_text("import sys\nfrom jevlens import main\nsys.exit(main())\n")
+    pathlib.Path("it.py").write_text(MODULE)
+    for program in ([PYTHON, str(folder / "jevlens.py")], [PYTHON, str(installed)]):
+        footer = subprocess.run([*program, "see", "it.py"], capture_output=True, text=True).stdout.splitlines()[-1]
+        line = footer.split("`")[1].replace("a-b", "7-9").replace("python3 ", "")
+        assert line.startswith(shlex.quote(program[1])) and ("`python3 " in footer) == program[1].endswith(".py")
+        back = subprocess.run(f"{shlex.quote(PYTHON)} {line}", shell=True, capture_output=True, text=True).stdout
+        assert [row.partition("│ ")[2] for row in back.splitlines()[1:]] == LINES[6:9]
+
+
+def test_the_documentation_that_python_makes_shows_no_environment() -> None:
+    code = "import jevlens, pydoc; print(pydoc.plain(pydoc.render_doc(jevlens)))"
+    environ = {**os.environ, "TYPESAFE_API_KEY": "key-of-this-machine"}
+    done = subprocess.run([PYTHON, "-c", code], cwd=HERE, env=environ, capture_output=True, check=True)
+    assert b"class Settings" in done.stdout and b"key-of-this-machine" not in done.stdout
+
+
+def test_listings_have_columns_whatever_stands_in_them() -> None:
+    rows = [{"a": "x" * 30, "b": 7}, {"a": None, "b": "two\nlines\x1b[31m"}, {}]
+    text = jevlens._listing(rows, "a b")["text"]
+    assert text.split("\n") == ["a" + " " * 31 + "b", "x" * 30 + "  7", "None" + " " * 28 + "two?lines?[31m", ""]
+    assert jevlens._listing([], "a b")["text"] == "a  b"
 
 
 def test_run_passes_standard_input_on(shell: Shell) -> None:
