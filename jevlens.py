@@ -508,8 +508,8 @@ SECRETS: dict[str, str] = {
     # a line of PEM whose beginning is elsewhere, also its last
     "key body": r"(?m)(?<![^\s│\"'])(?:[A-Za-z0-9+/]{64}$|[A-Za-z0-9+/=]{4,64}(?=\s{1,2}-----END [A-Z ]{0,30}PRIVATE))",
     "cloud key": r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b|\bAIza[\w-]{35}|\bya29\.[\w-]{20,200}",
-    "API key": r"\b(?:sk|pk|rk|ts)[-_](?:[a-z]{2,10}[-_])?(?=[\w-]{0,40}\d)[\w-]{16,200}|\b(?:xapp-|whsec_)[\w+/=-]{16,250}"
-               r"|\b(?:gh[pousr]_|github_pat_|glpat-|xox[abprs]-|do[opr]_v1_|npm_|pypi-|hf_|SG\.)[\w.-]{16,250}",
+    "API key": r"\b(?:sk|pk|rk|ts)[-_](?:[a-z]{2,10}[-_])?(?=[\w-]{0,40}\d)[\w-]{16,200}|\bwhsec_[\w+/]{16,250}"
+               r"|\b(?:gh[pousr]_|github_pat_|glpat-|x(?:ox[abprs]|app)-|do._v1_|npm_|pypi-|hf_|SG\.)[\w.-]{16,250}",
     "token": r"\beyJ[\w-]{8,4000}\.eyJ[\w-]{8,4000}\.[\w-]{0,1000}"  # JSON Web Token
              r"|(?i:(?P<keep>token\\?[\"']?[ \t]{0,3}[:=][ \t]{0,3}\\?[\"']?))(?=[\w.~+/-]{0,40}\d)[\w.~+/-]{16,4000}",
     "header": r"(?i)(?P<keep>\bauthorization\\?[\"']?[ \t]{0,3}[:=][ \t]{0,3}\\?[\"']?(?:[a-z]{1,20} )?|\bcookie: ?"
