@@ -94,6 +94,7 @@ class Session:
         """The result of a call; without an id, of the last message's next; of an unknown one, with the tool `other`."""
         unknown = {"id": str(call_id or ""), "tool": "other", "args": {}}
         call = next(self.waiting, unknown) if call_id is None else self.calls.get(str(call_id), unknown)
+        # a flag or an exit status; OpenHands says -1 while a command still runs
         failed = is_error not in (0, -1, "0") if is_error is not None else re.search(FAILED, flat(output)[:200])
         self._add("tool", output, call_id=call["id"], tool=call["tool"], args=call["args"], is_error=bool(failed))
 

@@ -2306,6 +2306,15 @@ def replies(*calls: Any, **options: Any) -> list[jevlens.Seen]:
     return found
 
 
+def test_a_view_whose_original_is_not_stored_teaches_names_and_no_lines() -> None:
+    lens = jevlens.Lens("local", settings=PLAIN_LENS)
+    view = "".join(f"known_name_{n} = {n}\n" for n in range(9)) + "⋯ 10-900\nlast_name()\n\n[jevlens base: 10 lines]"
+    assert lens.see(view, "bash", {"command": "make"}).text == view
+    assert {"known_name_0", "known_name_8", "last_name"} <= lens.session.names
+    doc = views.read(view.partition("⋯")[0], "bash", {"command": "make"})
+    assert list(lens.session.known(doc)) == []
+
+
 def test_lines_that_the_session_was_sent_are_not_sent_again() -> None:
     first, second = replies((MODULE, *READ_SHOP), (MODULE, "bash", {"command": "cat shop.py"}))
     assert first.view == "full" and second.view == "memory"

@@ -948,10 +948,10 @@ def _declarations(doc: Doc) -> list[_Found]:
     ends: dict[int, int] = {}
     lead, base = -1, 0  # the first line of the comments and annotations before a declaration, and their level
     for at, text in enumerate(clean):
-        bare = text.strip()
-        if not bare:
-            lead, base = (-1, 0) if not lines[at].strip() else (lead, base) if lead >= 0 else (at, levels[at])
-        elif text != _INSIDE and (lead < 0 or levels[at] <= base):
+        bare, blank = text.strip(), not lines[at].strip()
+        if not bare and blank: lead = -1  # what stands above leads nothing
+        if not bare and not blank and lead < 0: lead, base = at, levels[at]  # comments begin
+        if bare and text != _INSIDE and (lead < 0 or levels[at] <= base):
             start = lead if lead >= 0 else at
             inside = opened[-1].block.kind if opened else "class"
             declared = _declared_at(lines, clean, levels, at, language, inside) if bare[0] not in "}])>|&" else None
