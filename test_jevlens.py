@@ -7544,6 +7544,11 @@ def one_run(text: str, *more: Any, tool: str = "bash", args: dict[str, Any] | No
     return chat(asks("go"), does("c1", tool, args or {"command": "make"}, text), *more, tells("Done."))
 
 
+def test_a_gap_of_one_line_is_one_line():
+    edits, _ = history.distil(one_run("x" * 3000 + "\n" + ruled(200)), kept_by("chunk_2"))
+    assert "\n[… 1 line omitted: output lines 1–1 …]\n" in edits[0]["replacement"]
+
+
 def test_distil_keeps_the_needed_chunks_verbatim_and_says_what_it_left_out():
     text = ruled(200)
     edits, record = history.distil(one_run(text), kept_by("chunk_2"))
@@ -8586,6 +8591,12 @@ def test_a_note_on_images_tells_three_sizes_and_leads_the_text_which_is_not_judg
     assert "(4 images, 1280×800, 1280×800, 1280×800, …, about 4099 tokens): 4 turns old" in head
     assert rest == ["x" * 5000, "end"] and record["requests"] == 0
     assert history.distil(entries, broken, edits=edits) == ([], {})
+
+
+def test_a_note_on_images_tells_no_size_that_cannot_be_read():
+    entries = chat(asks("go"), looks(4, [picture(b"no image")]), tells("Done."))
+    edits, _ = history.distil(entries, broken)
+    assert "Omitted browser p0.png (1 image, about 1600 tokens): 4 turns old" in edits[0]["replacement"]
 
 
 AGED = {  # what is different -> ids of the results whose images go
