@@ -56,6 +56,7 @@ USED = 2  # assistant messages after a result in which names and phrases are hel
 QUOTE = 40  # characters: a shorter line may be repeated by chance
 PROOF = 20  # characters: a shorter line counts as shown only where it stands as a whole line
 SHELL_OLD = 12  # characters: a shorter string of a shell command is seldom old text
+# words and names of a text; below, line numbers, files by their names, and what calls and commands say they change
 WORD = r"\w+"
 NAME = r"[A-Za-z_][A-Za-z0-9_]{4,}"
 NAME_FORM = r"[a-z][A-Z]|[A-Za-z0-9]_|_[A-Za-z0-9]|\d"  # camelCase, an underscore or a digit: no plain word

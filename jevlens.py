@@ -33,6 +33,7 @@ def gate(data: bytes) -> bytes:
     return data
 
 
+# what `hook` was given; read before anything is imported, and only then
 PAYLOAD = gate(sys.stdin.buffer.read()) if sys.stdin and __name__ == "__main__" and sys.argv[1:] == ["hook"] else b""
 
 import binascii
@@ -390,7 +391,7 @@ _JUDGE_RULES: dict[str, str] = {
 
 
 def _says(rule: str, text: str) -> bool:
-    """Whether the first 20,000 characters of a text match a rule of _JUDGE_RULES."""
+    """Whether the first 20,000 characters of a text, which say what is asked, match a rule of _JUDGE_RULES."""
     return re.search(_JUDGE_RULES[rule], text[:20_000]) is not None
 
 
@@ -753,6 +754,7 @@ def parse_answer(body: bytes, questions: Mapping[str, Any], envelope: str = "", 
     answers, model, usage = _keyed(top.get("answers"), questions, "answers"), top.get("model"), top.get("usage")
     _hold(_filled(model, str, 1, 200) and pin in (None, model), "model", "the pinned one" if pin else "a name", model)
     counts = [usage.get(key) or 0 for key in ("input_tokens", "output_tokens")] if isinstance(usage, dict) else [-1]
+    # up to what any reader of JSON keeps exact
     _hold(all(type(count) is int and 0 <= count < 1 << 53 for count in counts), "usage", "counts of tokens", usage)
     found = Answers((name, _answer(answers[name], each, f"answers.{name}")) for name, each in questions.items())
     found.model, found.input_tokens, found.output_tokens = model, counts[0], counts[-1]
@@ -991,6 +993,7 @@ def asked_wait(headers: Mapping[str, str], now: float) -> float:
     return 0.0
 
 
+# what `key` says before it takes one; the sizes are those that JevJudge clips to
 CONSENT = """With a key, jevlens sends to {host} for each large tool result: your first and latest message (600 and 400
 characters), the words before the call (600), the call (300), excerpts of the result (1,500), its views (900 each) and
 blocks (240). That costs money: $0.042 a million tokens, some thousand a result. Masking of secrets is no guarantee."""
@@ -1702,6 +1705,7 @@ def host_config(host: str) -> Any:
     entry = toml if host == "codex" else json.dumps({"mcpServers": {"lens": server}})
     print("jevlens: for recall, an MCP server:", entry, sep="\n", file=sys.stderr)
     direct = [{**kind, "command": words[0], "args": [*words[1:], "hook"], "timeout": 15}]  # without a shell
+    # at its default, 30,000, the end of a long output reaches neither the model nor the hook
     line = {"statusLine": {**kind, "command": status}, "bashOutputMaxChars": 128_000}
     return {"claude": {"hooks": {"PostToolUse": [{"matcher": CLAUDE_MATCHER, "hooks": direct}]}, **line},
             "codex": {"hooks": {"PostToolUse": [{"matcher": "*", "hooks": [{**kind, "command": run, "timeout": 15}]}]}},
@@ -1734,6 +1738,7 @@ def mcp_answer(lens: Lens, line: bytes) -> None:
         "initialize": {"protocolVersion": asked, "capabilities": able, "serverInfo": info}, "ping": {},
         "server/discover": {"supportedVersions": MCP_VERSIONS, "capabilities": able, **MCP_CACHED},
         "tools/list": {"tools": MCP_TOOLS, **MCP_CACHED}, "tools/call recall": {}, "tools/call stats": {}}
+    # codes of JSON-RPC 2.0, and MCP's for another version
     faults: Any = ((not isinstance(request, dict), -32600 if request else -32700, "want one JSON object a line", {}),
                    (version not in (None, MCP_VERSIONS[0]), -32022, "protocol version",
                     {"data": {"supported": MCP_VERSIONS[:1], "requested": version}}),
@@ -1998,6 +2003,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (Exception, KeyboardInterrupt) as error:
         what, why = getattr(error, "filename", 0) or name, getattr(error, "strerror", 0) or str(error) or "stopped"
         print(f"jevlens: {error if isinstance(error, JevlensError) else f'{what}: {why}'}", file=sys.stderr)
+        # of a command that cannot be run, as a shell
         return {("run", "FileNotFoundError"): 127, ("run", "PermissionError"): 126}.get((name, type(error).__name__), 1)
 
 

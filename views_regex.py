@@ -527,6 +527,7 @@ _PROGRAMS = {
              ",yarn,bun,pip,pip3,poetry,uv,mvn,gradle,dotnet,docker,javac,pdflatex,latexmk,apt,apt-get,brew,prettier"
              ",golangci-lint,markdownlint-cli2,mise,turbo,vite,webpack,swift,git commit"}
 _SHAPE_OF_PROGRAM = {program: shape for shape, row in _PROGRAMS.items() for program in row.split(",")}
+# Programs that print files as they are, or parts of them.
 _SHOWERS = frozenset(("cat", "head", "tail", "sed", "nl", "bat", "batcat", "awk", "less"))
 # The kind of each shape; else command.
 _KIND_OF_SHAPE = {
@@ -756,6 +757,7 @@ def _stage(words: Sequence[str]) -> tuple[list[range], list[str]]:
 def _braces(word: str) -> Iterator[str]:
     """The words that brace groups with commas stand for; "" (no path) for any other brace and for too many groups."""
     group = pattern("brace-group").search(word)
+    # more groups than anybody writes
     if not group or word.count("{") > 64: return iter([word if set(word).isdisjoint("{}") else ""])
     words = (word[:group.start()] + part + word[group.end():] for part in group[1].split(","))
     return chain.from_iterable(map(_braces, words))
@@ -1120,6 +1122,7 @@ def _paragraphs(lines: Sequence[str]) -> Iterator[_Start]:
 
 
 _ENTRIES = partial(_named_by, "entry", "entry", False)
+# What finds the sections of a shape; else _paragraphs.
 _SECTIONS_OF: dict[str, Callable[[Sequence[str]], Iterator[_Start]]] = {
     "docs": _headings, "report": _headings, "web": _headings, "diff": _patches, "git-log": _commits,
     "config": partial(_named_by, "table-head", "table-head", True), "tree": _ENTRIES, "filelist": _ENTRIES,
@@ -1650,6 +1653,7 @@ def _rare_signals(doc: Doc, share: float) -> set[int]:
     return told if len(told) <= share * len(doc.lines) else set()
 
 
+# What chooses the lines of a shape's base view; else _by_shares.
 _BASES = {"test": _base_test, "build": _base_build, "search": _base_search, "diff": _base_diff, "json": _base_json,
           "git-log": _base_git_log, "table": _base_table, "log": _base_other, "other": _base_other}
 
