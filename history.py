@@ -785,9 +785,9 @@ def expand(entries: Sequence[Entry], ids: Sequence[str]) -> dict[str, Any]:
 # returns edits; it applies nothing. Entries never change: the projection is `apply_edits(entries, edits)`, the latest
 # edit of an entry wins, replacement None leaves the entry out. Every text that we put in a place starts with MARK,
 # the only thing that says "already ours"; all state is derived from entries, edits and records, so a restart or a
-# branch needs nothing else. Behaviour, numbers, the lengths that texts are clipped to and the names in records are those
-# of the public pi-context-guard-jev, here "the reference"; where we deviate, it is said. Without a classifier what a
-# newer output repeats or replaces is edited, and images of tool results, which go by their age.
+# branch needs nothing else. Behaviour, numbers, the lengths that texts are clipped to and the names in records are
+# those of the public pi-context-guard-jev, here "the reference"; where we deviate, it is said. Without a classifier
+# what a newer output repeats or replaces is edited, and images of tool results, which go by their age.
 #
 # A pass goes this way: the run -> its outputs and the exchanges before it, as items -> requests -> answers -> what was
 # decided of each item -> what pays -> edits and a record.
