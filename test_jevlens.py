@@ -2251,6 +2251,8 @@ def test_blocks_that_are_named_hit_or_edited_are_put_back_without_asking() -> No
     assert body(11, before=[("ok", "edit", edited)])
     assert not body(12, before=[("ok", "edit", edited)])
     assert not body(11, before=[("ok", "edit", {**edited, "path": "other.py"})])
+    short = {**edited, "old": "        total += rate", "new": "        total -= rate"}  # it stands in every block
+    assert not body(11, before=[("ok", "edit", short)])
     patch = "*** Begin Patch\n*** Update File: w/shop.py\n@@\n-    return value * 11\n+    return 11\n*** End Patch"
     assert body(11, before=[("Done!", "apply_patch", {"input": patch})])
 
@@ -4103,6 +4105,16 @@ def unreadable() -> Iterator[pathlib.Path]:
         path.write_text("k-1")
         path.chmod(0)
         yield path
+
+
+def test_a_key_that_is_none_is_an_error_where_jev_is_asked_for_and_else_a_line(
+        monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("TYPESAFE_API_KEY", "two words")
+    with pytest.raises(JevlensError, match="^key: from TYPESAFE_API_KEY: want printable ASCII without spaces$"):
+        jevlens.Lens("jev", settings=jevlens.Settings())
+    assert isinstance(jevlens.Lens("auto", settings=jevlens.Settings()).judge, jevlens.LocalJudge)
+    told = "jevlens: key: from TYPESAFE_API_KEY: want printable ASCII without spaces; the local judge is used\n"
+    assert capsys.readouterr().err == told
 
 
 @pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
