@@ -9396,7 +9396,9 @@ def test_every_python_block_of_the_readme_runs(tmp_path: pathlib.Path, monkeypat
     monkeypatch.setenv("JEV_LENS_DATA_DIR", str(tmp_path / "data"))
     # what a reader has of his own: an output, and a way to send it
     scope: dict[str, Any] = {"__name__": "readme", "output": MODULE, "send_to_model": lambda text: None}
-    for number, block in enumerate(readme_blocks("python"), 1):
+    blocks = readme_blocks("python")
+    assert len(blocks) > 9  # they were found
+    for number, block in enumerate(blocks, 1):
         if block.startswith("# recipe: "):
             continue  # needs its framework; each has a test of its own
         exec(compile(block, f"README.md, python block {number}", "exec"), scope)
@@ -9422,6 +9424,7 @@ def test_every_function_of_ours_that_a_recipe_calls_exists() -> None:
 
 
 def test_every_command_that_the_readme_names_exists(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ["python3", "jevlens.py", "see"] in [words[:3] for words in shell_lines()]  # they were found
     for words in shell_lines():
         for at, word in enumerate(words):
             name = word.rsplit("/", 1)[-1]
