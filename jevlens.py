@@ -1459,12 +1459,12 @@ def choose(case: Case, judge: Any, settings: Settings) -> tuple[views.View, str]
     offered = {view.name: view for view in views.candidates(doc, case.terms, getattr(judge, "looks_at", 99))}
     # of a text without a sign on it a view would be markers alone
     if not offered or not views.ends(doc): return full, "no-candidates"
-    blocks = doc.units() if code or "sections" in offered else ()
+    blocks = doc.units() if code or not {"outline", "sections"}.isdisjoint(offered) else ()
     choice = judge.choose(case, list(offered.values()), blocks)
     name, reason = decide(doc.kind, choice, list(offered), settings, len(blocks))
     if name == "full": return full, reason
     keep: Iterable[int] = offered[name].keep
-    second = name == "sections" or code and name in ("outline", "focus")
+    second = name in ("outline", "sections") or code and name == "focus"
     if second and len(blocks) > 1 and (choice.need is None or choice.need):
         need = choice.need or judge.need(case, blocks)
         if not code and max(need) < settings.section_floor: return full, "floor"

@@ -2266,6 +2266,26 @@ def test_a_section_floor_sends_everything_when_nobody_could_tell() -> None:
         assert (seen.view, seen.reason) == (view, "floor" if view == "full" else "chosen")
 
 
+# what an outline of something else than code leaves out: the output, its path, a section that is needed, a line in it
+PARTED: dict[str, tuple[str, str, str, str]] = {
+    "a guide": ("# Guide\n\n" + "".join(f"## Step {n}\n\nWhat step {n} is for.\n" + "Then more of it follows.\n" * 9
+                + f"The end of step {n}.\n\n" for n in range(40)), "guide.md", "Step 7", "The end of step 7."),
+    "settings as JSON": (json.dumps({f"key_{n}": {"url": f"https://host/{n}", "parts": [n] * 12, "end": f"of {n}"}
+                         for n in range(40)}, indent=1), "a.json", "key_7", '  "end": "of 7"'),
+    "settings as TOML": ("".join(f"[part.{n}]\nurl = 'x{n}'\n" + "".join(f"size_{m} = {n * m}\n" for m in range(12))
+                         + f"end = {n}\n\n" for n in range(40)), "a.toml", "part.7", "end = 7"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("sentence", PARTED)
+def test_every_kind_that_has_blocks_has_a_second_step(sentence: str) -> None:
+    output, path, name, line = PARTED[sentence]
+    for need, view, there in (({name: 0.9}, "relevant", True), ({name: 0.5}, "relevant", False), (0.3, "relevant", False),
+                              (0.29, "full", True), (0.9, "full", True)):
+        seen = jevlens.Lens(Fixed("outline", need), settings=PLAIN_LENS).see(output, "read", {"path": path})
+        assert (seen.view, line in seen.text.split("\n")) == (view, there), (need, seen.reason)
+
+
 # sentence -> an output of over 400,000 characters that no view of its own makes small, with its call
 TOO_LARGE: dict[str, tuple[str, str, dict[str, Any]]] = {
     "code that will be edited": (MODULE * 40, *READ_SHOP),
