@@ -748,6 +748,10 @@ def test_an_outline_shows_signatures_decorators_and_constants_and_nothing_local(
     doc = views.read("function f(\n" + "  a,\n" * 20 + ") {\n  const x = 1;\n  // note\n  print(x);\n}\n", "read",
         {"path": "a.js"})
     assert views.signatures(doc) == [0, 1, 2, 3, 4, 5]
+    suite = ('describe("a", () => {\n  it("b", async function () {\n    one();\n    two();\n  });\n});\n'
+             'test("c", (t) => {\n  x();\n});')
+    doc = views.read(suite, "read", {"path": "a.test.js"})
+    assert views.signatures(doc) == [0, 1, 6]  # the body of a function that is an argument is no part of the signature
 
 
 # sentence -> (text, tool, args, ["name first-last", …])
@@ -5119,6 +5123,11 @@ def test_what_a_view_left_out_is_not_known_though_each_of_its_lines_stands_elsew
     part = f"log 1\nlog 2\n{methods[9]}\nend of it"
     later = jevlens.Lens("local", tmp_path, jevlens.Settings(min_tokens=10), session="s").see(part, "bash", RUN_ARGS)
     assert re.findall(" = (.+) of read pipe.py", later.text) == ["46-57"] and set(range(46, 58)) <= set(view.kept)
+    store, doc = jevlens.DirectoryStore(tmp_path), views.read(view.text, "read", {"path": "pipe.py"})
+    case = jevlens.Case("", "", "", "read", {"path": "pipe.py"}, False, doc, jevlens.Session(), {})
+    as_it_stands = view._replace(id="", kept=tuple(range(1, len(doc.lines) + 1)))
+    learned = jevlens.as_sent(case, as_it_stands, store)
+    assert learned[0].doc.text == text and [line + 1 for line in learned[2]] == [*view.kept]
 
 
 def test_a_text_of_blanks_alone_is_never_markers_alone() -> None:
