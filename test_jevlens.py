@@ -1779,6 +1779,17 @@ def test_odds_are_even_where_an_edit_costs_what_a_view_saves(monkeypatch: pytest
     assert all(0 <= p <= 1 for p in jevlens.EDITED_AT.values())
 
 
+@pytest.mark.parametrize("points, needed", [(-6, []), (-5, [0.85, 1.0]), (-4, [0.85, 1.0]), (-3, [
+    0.7, 0.84, 0.85, 1.0]), (2, [0.7, 0.84, 0.85, 1.0])])
+def test_the_likelier_an_edit_the_weaker_a_sign_puts_a_block_back(
+        points: int, needed: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    overlaps = [0.0, 0.69, 0.7, 0.84, 0.85, 1.0]
+    monkeypatch.setattr(jevlens, "phase", lambda case: points)
+    monkeypatch.setattr(jevlens, "signs", lambda case, blocks: overlaps)
+    found = jevlens.LocalJudge().need(judged_case(), [])
+    assert found == [0.9 if overlap in needed else 0.1 for overlap in overlaps]
+
+
 def test_the_local_judge_answers_with_probabilities() -> None:
     for output, tool, args in EVERY_KIND.values():
         name, known = jevlens.canonical(tool, args)
@@ -2284,8 +2295,8 @@ PARTED: dict[str, tuple[str, str, str, str]] = {
 @pytest.mark.parametrize("sentence", PARTED)
 def test_every_kind_that_has_blocks_has_a_second_step(sentence: str) -> None:
     output, path, name, line = PARTED[sentence]
-    for need, view, there in (({name: 0.9}, "relevant", True), ({name: 0.5}, "relevant", False), (0.3, "relevant", False),
-                              (0.29, "full", True), (0.9, "full", True)):
+    for need, view, there in (({name: 0.9}, "relevant", True), ({name: 0.5}, "relevant", False),
+                              (0.3, "relevant", False), (0.29, "full", True), (0.9, "full", True)):
         seen = jevlens.Lens(Fixed("outline", need), settings=PLAIN_LENS).see(output, "read", {"path": path})
         assert (seen.view, line in seen.text.split("\n")) == (view, there), (need, seen.reason)
 
