@@ -1257,7 +1257,7 @@ def default_footer(seen: Seen, how: str = 'recall("{}", lines="a-b" or pattern=â
     """
     names = "".join(name + ", " for name in seen.dropped[:8])[:160].rpartition(", ")[0]
     return (f"[jevlens {seen.view}: {len(seen.kept)} of {seen.total} lines, complete output stored; {views.MARK} = left"
-            f" out, see {how.format(seen.id)}{'; left out: ' if names else ''}{names}]")
+            f" out, see {how.replace('{}', seen.id)}{'; left out: ' if names else ''}{names}]")
 
 
 class Lens:

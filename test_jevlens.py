@@ -5810,7 +5810,7 @@ def test_a_closed_standard_input_is_empty(shell: Shell) -> None:
 
 @pytest.mark.skipif(os.name != "posix", reason="a script with a first line that names its interpreter")
 def test_the_command_in_a_footer_runs_as_printed_however_we_were_called(shell: Shell, tmp_path: pathlib.Path) -> None:
-    folder = tmp_path / "my tools"
+    folder = tmp_path / "my {tools}"
     folder.mkdir()
     for name in ("jevlens.py", "views_regex.py"):
         (folder / name).write_bytes((HERE / name).read_bytes())
