@@ -702,6 +702,106 @@ function b() {
   return 1;
 }
 """, ["const x = foo(function y() { 1-3", "b 4-6"]),
+    "JavaScript: methods by a computed name or a word of the language, nested templates, a regex below an operator": (
+        "a.js", r"""class Box {
+  *[Symbol.iterator]() {
+    yield 1;
+  }
+  delete(path) {
+    return `a ${b(`no \`${path}\` as {`)} c`;
+  }
+  check(token) {
+    return (
+      token &&
+      /^[([{`]/u.test(token)
+    );
+  }
+}
+function after() {
+  return 1;
+}
+""", ["Box 1-14", "Box.[Symbol.iterator] 2-4", "Box.delete 5-7", "Box.check 8-13", "after 15-17"]),
+    "TypeScript: a type parameter with a default; a call before a destructuring is none": ("a.ts", """class Core {
+  compile<T = unknown>(schema: S): F<T> {
+    return x;
+  }
+}
+export const def = {
+  code(cxt) {
+    check(cxt)
+    const {gen, data} = cxt
+    gen.add(data)
+  },
+}
+""", ["Core 1-5", "Core.compile 2-4", "def 6-12", "def.code 7-11"]),
+    "Java: a comment before the words, bounded type parameters, synchronized": ("A.java", """/* package */ class A {
+  /* package */ synchronized boolean has() {
+    synchronized (this) {
+      return true;
+    }
+  }
+  public static <T extends ViewGroup & Scroll, V extends View> void emit(T view) {
+    run();
+  }
+}
+""", ["A 1-10", "A.has 2-6", "A.emit 7-9"]),
+    "C++: const or a list of initialisers below the signature, extern \"C\"": ("a.cpp", """const Map& Image::size(int a)
+    const {
+  return a;
+}
+Props::Props(const Context& context)
+    : base(context),
+      text(context) {};
+extern "C" jint JNI_OnLoad(JavaVM* vm) {
+  return 1;
+}
+""", ["Image.size 1-4", "Props.Props 5-7", "JNI_OnLoad 8-10"]),
+    "Go: a raw string knows no escapes": ("a.go", """package a
+
+func TestEscape(t *testing.T) {
+\ttests := []string{`\\`, `{"`, `C:\\`}
+\trun(tests)
+}
+
+func after() {
+}
+""", ["header 1-1", "TestEscape 3-6", "after 8-9"]),
+    "Rust: nested type parameters, a where clause and a string over lines, extern": (
+        "a.rs", """impl<T: AsRef<[u8]>, S: Id> Dfa<T, S> {
+    fn pause(&self) {
+        panic!("`pause()` needs \\
+                a {runtime `#[test].");
+    }
+    pub fn all<'a, I>(
+        &mut self,
+    ) where I: Into<T, Item=&'a R>,
+            T: Iter<Item=&'a R>
+    {
+        run();
+    }
+}
+unsafe extern "system" fn callback(p: P) {
+    run();
+}
+""", ["Dfa 1-13", "Dfa.pause 2-5", "Dfa.all 6-12", "callback 14-16"]),
+    "Ruby: a method ends at its end, whatever follows; operators": ("a.rb", """class Count
+  def times
+    self
+  end
+
+private
+
+  if OLD
+    def cover?(n)
+      n
+    end
+  end
+
+  def ==(other)
+    x
+  end
+end
+""", ["Count 1-17", "Count.times 2-4", "Count.cover? 9-11", "Count.== 14-16"]),
     "a scanner that was misled starts again at column 0": ("a.js", """function a() {
   return x.replace(/"{/g, '');
 }

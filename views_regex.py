@@ -110,14 +110,15 @@ LONG_LINE = 1000  # characters; a longer line may be shown in pieces
 # what the rules of code are made of
 _NEVER = r"(?!)"
 _MODIFIERS = (r"(?:(?:export|default|declare|abstract|async|public|private|protected|internal|fileprivate|static|final"
-              r"|readonly|override|sealed|open|suspend|inline|data|inner|annotation|companion|partial|unsafe|extern"
-              r"|virtual|implicit|lazy|case|local|mutating|indirect|convenience|required|operator|typedef"
-              r"|pub(?:\([^)\n]{0,40}\))?|@\w+(?:\([^)\n]{0,200}\))?|template[ \t]*<[^>\n]{0,200}>"
-              r"|const(?=\s+(?:fn|val|enum|unsafe|async)))[ \t]+){0,8}")
+              r"|readonly|override|sealed|open|suspend|inline|data|inner|annotation|companion|partial|unsafe"
+              r"|extern(?: \"\w+\")?|virtual|implicit|lazy|case|local|mutating|indirect|convenience|required|operator"
+              r"|typedef|pub(?:\([^)\n]{0,40}\))?|@\w+(?:\([^)\n]{0,200}\))?|template[ \t]*<[^>\n]{0,200}>"
+              r"|const(?=\s+(?:fn|val|enum|unsafe|async))|/\*[^*\n]{0,80}\*/)[ \t]+){0,8}")
 # after the keyword: type parameters, Go's receiver, Rust's `Trait for`, then a name or a test's title; or a bracket
-_NAME_AFTER = (r"\b!?[ \t]*(?:<[^>\n]{0,200}>[ \t]*)?(?:\([^():\n]{0,120}?\*?(?P<owner>\w+)(?:\[[^\]\n]{0,80}\])?\)"
+_NAME_AFTER = (r"\b!?[ \t]*(?:<(?:[^<>\n]|<(?:[^<>\n]|<[^<>\n]{0,80}>){0,80}>){0,200}>[ \t]*)?"
+               r"(?:\([^():\n]{0,120}?\*?(?P<owner>\w+)(?:\[[^\]\n]{0,80}\])?\)"
                r"[ \t]+(?=\w))?(?:[^{(\n]{0,200}[ \t]for[ \t]+)?[&*]?(?:((?:[\w$]+(?:\.|::))*[\w$]+[!?=]?)"
-               r"|\(?[ \t]*[\"'`]([^\"'`\n]{1,120})|(?=[({]))")
+               r"|(?<=def |unc )([^\w\s({]{1,3})(?=[ \t]?\()|\(?[ \t]*[\"'`]([^\"'`\n]{1,120})|(?=[({]))")
 
 
 def _declaration(functions: str = "", types: str = "", constants: str = _NEVER) -> str:
@@ -126,9 +127,11 @@ def _declaration(functions: str = "", types: str = "", constants: str = _NEVER) 
     return f"^{_MODIFIERS if functions else ''}(?:{words}{_NAME_AFTER}|(?P<constant>{constants}))"
 
 
-_DOUBLE, _SINGLE = r'"(?:[^"\\\n]|\\.)*"', r"'(?:[^'\\\n]|\\.)*'"
+_DOUBLE, _SINGLE = r'"(?:[^"\\\n]|\\[\s\S])*"', r"'(?:[^'\\\n]|\\[\s\S])*'"
 _NOTE, _TRIPLE = r"/\*[\s\S]*?(?:\*/|\Z)", r"(?P<three>\"{3}|'{3})[\s\S]*?(?:(?P=three)|\Z)"
-_TEMPLATE = r"`(?:[^`\\]|\\[\s\S])*(?:`|\Z)"  # its `${ }` counts as its text: what matters is that it balances
+# a `${ }` with templates in it, one deep; any other counts as text: what matters is that it balances
+_TEMPLATE = (r"`(?:[^`\\$]|\\[\s\S]|\$\{(?:[^`{}]|`(?:[^`\\]|\\[\s\S])*`|\{[^`{}]*\})*\}|\$)*"
+             r"(?:`|\\?\Z)")
 _RULES = (
     # ---- lines and words
     Rule("word", r"[A-Za-z_][A-Za-z0-9_]{2,}", "fetch_all(3)", "a = b2 + c3"),
@@ -201,20 +204,22 @@ _RULES = (
          r"|([{\[])\s*$|<([A-Za-z][\w:.-]{0,80})[^<]*$|- (\S.{0,200})|([\w-]{1,80}(?: \"[^\"]{0,200}\"){0,3}) ?\{\s*$"),
          '"scripts": {', "}, 1", re.A),
     # strings and comments, also over lines; what nobody closes runs to the end
-    Rule("scan-js", rf"//.*|{_NOTE}|{_TEMPLATE}|{_DOUBLE}|{_SINGLE}" r"|(?:(?<=[=(,:;!&|?\[{])[ \t]{0,20}|(?<=return ))"
+    Rule("scan-js", rf"//.*|{_NOTE}|{_TEMPLATE}|{_DOUBLE}|{_SINGLE}" r"|(?:(?<=[=(,:;!&|?\[{])\s{0,60}|(?<=return ))"
          r"/(?![/*])(?:[^/\\\[\n]|\\.|\[(?:[^\]\\\n]|\\.){0,200}\]){1,400}/", "a = '}';", "a = b"),
-    Rule("scan-c", rf"//.*|{_NOTE}|{_TEMPLATE}|{_TRIPLE}|\b[bc]?r(?P<r>#{{0,8}})\"[\s\S]*?(?:\"(?P=r)|\Z)"
+    Rule("scan-c", rf"//.*|{_NOTE}|`[^`]*(?:`|\Z)|{_TRIPLE}|\b[bc]?r(?P<r>#{{0,8}})\"[\s\S]*?(?:\"(?P=r)|\Z)"
          rf"|R\"(?P<raw>\w{{0,16}})\([\s\S]*?(?:\)(?P=raw)\"|\Z)|@\"[\s\S]*?(?:\"|\Z)|{_DOUBLE}"
          r"|'(?:[^'\\]|\\[^']{1,10}|\\')'", "c = '{';", "fn f<'a>(x: &'a str)", re.A),
     Rule("scan-hash", rf"(?:^|(?<=[ \t;]))#.*|{_TRIPLE}|{_DOUBLE}|{_SINGLE}|\\.", "x # {", "echo $#", re.M),
     Rule("scan-lua", rf"(?:--)?\[\[[\s\S]*?(?:\]\]|\Z)|{_NOTE}|--.*|{_DOUBLE}|'[^'\n]*'", "x = [[", "x = y[1]"),
     # `name(…) {`: words of a type, a name, an opening parenthesis, not a statement; the caller checks what follows
-    Rule("declare-method", r"^(?!(?:return|else|if|for|foreach|while|do|switch|catch|finally|new|throw|case|await|yield"
-         r"|typeof|delete|using|lock|synchronized|fixed|when|super|sizeof|assert|try|goto|in|of)\b)(?:[\w<>\[\],.&*:?~@"
-         r"|$]{1,200}[ \t]+){0,6}?[*&]{0,2}((?:\w+::){0,4}(?:operator[^\s\w(]{1,3}|[#~]?[A-Za-z_$][\w$:.-]*))[ \t]*"
-         r"(?:<[^()=\n]{0,200}>)?\(", "static int load(const char *x) {", "x = y(z)", re.A),
+    Rule("declare-method", r"^(?!(?:if|for|foreach|while|switch|catch|using|lock|fixed|when|try"
+         r"|synchronized(?=\s*\())\b|(?:return|else|do|finally|new|throw|case|await|yield|typeof|delete|super|sizeof"
+         r"|assert|goto|in|of)\b(?!\())(?:[\w<>\[\],.&*:?~@|$\"]{1,200}[ \t]+){0,12}?[*&]{0,2}((?:\w+::){0,4}"
+         r"(?:operator[^\s\w(]{1,3}|[#~]?[A-Za-z_$][\w$:.-]*|\[[\w$.]{1,80}\]))[ \t]*(?:<[^()\n]{0,200}>)?\(",
+         "static int load(const char *x) {", "x = y(z)", re.A),
     # what goes on with a signature on the next line
-    Rule("clause", r"^\s*(?:\{|(?:throws|where|extends|implements|with|requires|noexcept|->|:)(?!\w))",
+    Rule("clause", r"^\s*(?:\{|(?:throws|where|extends|implements|with|requires|noexcept|->|:)(?!\w)"
+         r"|(?:const|override|final)\s*(?:[{;]?\s*$|&|noexcept|override|final|->))",
          "    throws IOException {", "throwsUp();", re.A),
     Rule("import", r"^(?:export[ \t]+)?(?:import|from|use|using|require|require_relative|include|alias|package|open"
          r"|extern crate)\b(?![ \t]*[=:.])|^#[ \t]*(?:include|import|pragma)|^(?:const|let|var)[ \t].{1,200}?="
@@ -875,7 +880,9 @@ def _levels(clean: Sequence[str], language: str) -> list[int]:
         elif not bare or family == "end" and not closes and not declares(bare):
             out.append(out[-1])
         else:
-            out.append(2 * (len(text) - len(text.lstrip())) + closes)
+            level = 2 * (len(text) - len(text.lstrip()))
+            if family == "end" and closes: out[-1] = min(out[-1], level)  # what is below an `end` is out of its block
+            out.append(level + closes)
     return out[::-1]
 
 
@@ -885,7 +892,7 @@ def _body(clean: Sequence[str], line: int, family: str) -> tuple[int, bool]:
     clause = False
     for at, text in enumerate(map(str.rstrip, clean[line:line + _LOOKAHEAD]), line):
         level += sum(map(text.count, "([")) - sum(map(text.count, ")]"))
-        clause = clause or bool(pattern("clause").match("".join(clean[at + 1:at + 2])))
+        clause = clause or ") where " in text or bool(pattern("clause").match("".join(clean[at + 1:at + 2])))
         argument = at == line and text.endswith(("=> {", ") {"))  # the body of a function that is an argument
         if argument or text and level <= 0 and (family != "brace" or text[-1] in "{;}" or not clause):
             return at + 1, family != "brace" or "{" in text
@@ -929,10 +936,10 @@ def _method_at(clean: Sequence[str], levels: Sequence[int], at: int, language: s
     found = pattern("declare-method").match(text)
     if not found or not script and inside == "function" and clean[at][0].isspace(): return None  # none in a function
     body, opened = _body(clean, at, "brace")
-    last = clean[body - 1].rstrip()[-1:]
+    last = clean[body - 1].rstrip()
     # `name(…) {` opens one bracket; a call with a function as its argument opens two, or is closed by `)` or `;`
-    method = opened and last in ("{", "}") and levels[body] <= levels[at] + 1
-    prototype = not opened and last == ";" and not script and found.start(1) > 0
+    method = opened and last.endswith(("{", "}", "};")) and levels[body] <= levels[at] + 1
+    prototype = not opened and last[-1:] == ";" and not script and found.start(1) > 0
     return (found[1].replace("::", "."), "function", body) if method or prototype else None
 
 
