@@ -294,8 +294,8 @@ class Index:
         self.sources, self.lengths, self.postings = list[Source](), list[int](), dict[str, list[int]]()
         for entry in entries: self.add(entry)
 
-    def add(self, entry: Entry | Source) -> bool:
-        """Append one entry; False when it holds no user or assistant text and was left out."""
+    def add(self, entry: Entry | Source) -> None:
+        """Append one entry; one that holds no user or assistant text is left out."""
         source = entry if isinstance(entry, Source) else source_of(entry)
         if source:
             found = terms("\n".join((source.name, source.at, *source.quotes)))
@@ -303,12 +303,10 @@ class Index:
                 self.postings.setdefault(term, []).extend((len(self.sources), count))
             self.sources.append(source)
             self.lengths.append(len(found))
-        return bool(source)
 
     def idf(self, term: str) -> float:
-        """ln(1 + (N - df + 1/2) / (df + 1/2)) for a term that df of N sources hold."""
-        df = len(self.postings.get(term, ())) / 2
-        return math.log(1 + (len(self.sources) - df + 0.5) / (df + 0.5))
+        """ln(1 + (N - df + 1/2) / (df + 1/2)), so ln((N + 1) / (df + 1/2)), of a term that df of N sources hold."""
+        return math.log((len(self.sources) + 1) / (len(self.postings.get(term, ())) / 2 + 0.5))
 
 
 def relevance(index: Index, query: str) -> list[float]:
@@ -768,9 +766,8 @@ def recall(entries: Sequence[Entry], query: str | None = None, cursor: str | Non
         found = sorted((e for e in entries if str(e.get("id")) in fits), key=lambda e: fits[str(e["id"])])
     hits = [{"id": e.get("id"), "role": e.get("role"), "text": flat(e.get("content"))[:200],
              "follow": {"ref": "history.expand", "args": {"ids": [e.get("id")]}}} for e in found[end - limit:end]]
-    coverage = {"entries": len(entries), "matched": len(found), "shown": min(end, len(found)),
-                "complete": end >= len(found) == len(entries)}
-    return {"hits": hits, "next": str(end) if end < len(found) else None, "coverage": coverage}
+    return {"hits": hits, "next": str(end) if end < len(found) else None, "coverage": {"entries": len(entries),
+            "matched": len(found), "shown": min(end, len(found)), "complete": end >= len(found) == len(entries)}}
 
 
 def expand(entries: Sequence[Entry], ids: Sequence[str]) -> dict[str, Any]:
@@ -820,8 +817,9 @@ GUARD_SETTINGS: dict[str, Any] = {  # default, then lowest and highest of a numb
     "keep_recent_exchanges": (2, 0, 100), "mid_run_min_age_turns": (4, 1, 100), "image_keep_turns": (3, 0, 1000),
     "exclude_tools": (["edit", "write"],), "model": ("openrouter/~typesafe/jev-latest",)}
 # shares: of what is judged, 60 to 90 % was removed; of an output that must stand in one newer output to be its repeat.
-# Prices when an edit makes nothing dearer, because the cache is gone anyway, or break-even is not asked for
-REMOVAL_SHARE, NEAR_REPEAT, FREE = 0.7, 0.95, (1.0, 1.0)
+# Prices when an edit makes nothing dearer, because the cache is gone anyway, or break-even is not asked for. A word of an
+# output: its numbers differ each time
+REMOVAL_SHARE, NEAR_REPEAT, FREE, _WORD = 0.7, 0.95, (1.0, 1.0), r"[^\W\d_]{4,}"
 
 # turn: which message of the agent made it, from 0; path: "" for none; key: calls with one key ask for the same
 Call = NamedTuple("Call", [("turn", int), ("tool", str), ("args", Entry), ("path", str), ("label", str), ("key", str)])
@@ -981,11 +979,15 @@ def _asked(entry: Entry) -> str:
     return flat(entry) if flat(entry).strip() else "[the user sent only an image]"
 
 
+def _went_on(entry: Entry) -> bool:
+    return entry.get("role") == "assistant" and entry.get("stop_reason") not in ("aborted", "error")
+
+
 def _prompts(seen: Sequence[Entry]) -> list[int]:
     """Where the user began something: not with a message that came while the agent worked, after a result or a call
     that was neither aborted nor failed. (After an aborted tool that had a result it looks the same, and counts so.)"""
     talk = [(at, each) for at, each in enumerate(seen) if each.get("role") not in (None, "custom")]  # left out, notices
-    busy = [e["role"] == "tool" or e.get("calls") and e.get("stop_reason") not in ("aborted", "error") for _, e in talk]
+    busy = [each["role"] == "tool" or each.get("calls") and _went_on(each) for _, each in talk]
     return [at for (at, each), works in zip(talk, [False, *busy]) if each["role"] == "user" and not works]
 
 
@@ -1155,9 +1157,8 @@ def _request(work: Work, name: str, shown: Mapping[str, Any], **more: Any) -> tu
     run, end = work.run, work.run.notes if len(work.run.notes) <= 2000 else "[…]\n" + work.run.notes[-1996:]
     progress = _given({"latest_note": clip(run.answer, 2000), "earlier_notes": end})
     said = {"agent_progress": progress} if work.mid else {"final_answer": clip(run.answer, 6000)}
-    told = _words(work, "work") + _words(work, name + "s")
-    state = {"situation": told, "earlier_conversation": work.earlier, "user_question": clip(run.question, 4000),
-             **said, **more, name + "s": shown}
+    state = {"situation": _words(work, "work") + _words(work, name + "s"), "earlier_conversation": work.earlier,
+             "user_question": clip(run.question, 4000), **said, **more, name + "s": shown}
     state = {key: value for key, value in state.items() if value or key == "final_answer"}  # an empty answer is one
     return state, {label: _noul(_words(work, name, label=label)) for label in shown}
 
@@ -1200,12 +1201,13 @@ def items_request(work: Work, items: Sequence[Item]) -> tuple[Any, Any]:
 
 
 def _ask_all(requests: Sequence[Any], ask: Any, s: SimpleNamespace, clock: Callable[[], float] = time.monotonic,
-             stop: Callable[[], bool] = bool) -> tuple[list[Any], int]:
+             stop: Callable[[], bool] = bool, began: Optional[float] = None) -> tuple[list[Any], int]:
     """Answers in the order of the requests (an exception for a failure, "timeout", "error" where it was stopped,
-    "oversize" for a request of None), and the calls started. One deadline and `concurrency` calls at a time for all of
-    them: what still waits then never starts, and nobody waits for the late (daemon threads: a call that hangs holds no
-    exit)."""
-    deadline, answers = clock() + s.timeout_ms / 1000, list[Any]("timeout" if each else "oversize" for each in requests)
+    "oversize" for a request of None), and the calls started. One deadline, counted from when the pass `began`, and
+    `concurrency` calls at a time for all of them: what still waits then never starts, and nobody waits for the late
+    (daemon threads: a call that hangs holds no exit)."""
+    deadline = (clock() if began is None else began) + s.timeout_ms / 1000
+    answers = list[Any]("timeout" if each else "oversize" for each in requests)
     started, todo = list[int](), [*[None] * s.concurrency, *reversed([each for each in enumerate(requests) if each[1]])]
 
     def _serve() -> None:
@@ -1328,15 +1330,15 @@ def _judge(items: Sequence[Item], work: Work, answered: Callable[[List[Any]], An
     return done, {"requests": started, "inputTokens": tokens, "costUsd": cost, "timedOut": "timeout" in answers}
 
 
-def _by_rule(outputs: Sequence[Item], due: Iterable[Item]) -> list[Done]:
+def _by_rule(outputs: Sequence[Item], due: Iterable[Item], same: float = 0.0) -> list[Done]:
     """Without a classifier: an output of `due` whose lines stand in one newer output, or that the same read or command
-    gave again. From the newest back, so that what a note names is itself still there."""
+    gave again, the `same` share of its words in it. From the newest back, so that what a note names is still there."""
     out, ids, known = [], {item.id for item in due}, collections.defaultdict[str, List[Any]](list)  # by lines and keys
     for item in reversed(outputs):
         lines = dict.fromkeys(item.text.split("\n"))
-        probes = (*sorted(lines, key=len)[-3:], item.call.key) if item.id in ids else ()
-        found = ((why, new) for key in probes for new, has in known[key] for why in [_repeated(item, new, has)] if why)
-        why, newer = next(found, ("", item))
+        keys = (*sorted(lines, key=len)[-3:], item.call.key) if item.id in ids else ()
+        hits = ((why, new) for key in keys for new, has in known[key] if (why := _repeated(item, new, has, same)))
+        why, newer = next(hits, ("", item))
         if why:
             told = f"{_RULES[why]} {newer.call.label}, {newer.call.turn - item.call.turn} turn(s) later"
             out.append(_done(item, _stub(item, told), why))
@@ -1348,13 +1350,15 @@ def _by_rule(outputs: Sequence[Item], due: Iterable[Item]) -> list[Done]:
 _RULES = {"repeated": "its lines stand in the newer result of", "superseded": "there is a newer result of"}
 
 
-def _repeated(item: Item, newer: Item, there: Container[str]) -> str:
+def _repeated(item: Item, newer: Item, there: Container[str], same: float) -> str:
     """By which of _RULES a newer output with the lines `there` makes an older one needless, "" for none."""
     fair = 2 * newer.size >= item.size and (item.failed or not newer.failed)  # "unchanged since last read" is no result
     again = newer.call.turn > item.call.turn >= 0 and item.call.tool not in ("edit", "write")
     held = sum(len(line) + 1 for line in item.text.split("\n") if line in there)
     if fair and min(newer.size, held) >= NEAR_REPEAT * item.size: return "repeated"
-    return "superseded" * (fair and again and newer.call.key == item.call.key)
+    if not (fair and again and newer.call.key == item.call.key): return ""
+    said, says = (set(re.findall(_WORD, each.text)) for each in (item, newer))
+    return "superseded" * (len(said & says) >= same * len(said))
 
 
 def break_even_factor(write: float, read: float, share: float = REMOVAL_SHARE) -> float:
@@ -1465,7 +1469,7 @@ def distil(entries: Sequence[Entry], ask: Optional[Ask] = None, *, edits: Sequen
                   for kinds in ((), ("exchange",), ("exchange", "image")))
         least = s.mid_run_batch_chars_openai if s.prices.startswith("openai") else s.mid_run_batch_chars
         due = [it.item for it in _worth(groups, least, costs, share=REMOVAL_SHARE)]
-    done, cost = _judge(due, work, functools.partial(_ask_all, ask=ask, s=s, clock=clock, stop=stop))
+    done, cost = _judge(due, work, functools.partial(_ask_all, ask=ask, s=s, clock=clock, stop=stop, began=began))
     if not ask: done = _deferred(_by_rule(outputs, items), (), 0, costs)
     images = [_done(it, f"{_stub(it, why)}\n{it.text}".strip(), why) for it in due for why in it.state.get("why", ())]
     # what stands before this run has to pay: exchanges beside what is sure, then the images that do not go with them
@@ -1493,13 +1497,12 @@ def statistics(entries: Sequence[Entry], edits: Sequence[Entry], records: Sequen
     `savedChars` (all that was ever saved), `requests`, `inputTokens`, `costUsd`. `compacted`: a compaction came after
     one that saved; what stood before it is seen no more. `status`: `0 saved`, or tokens and items, then Σ."""
     last = max((at for at, entry in enumerate(entries) if entry.get("compacted")), default=0)
-    raw, counts, gone = entries[last:], dict.fromkeys(("saved", "items", "distilled", "images", "exchanges"), 0), False
+    raw, gone, counts = entries[last:], False, collections.Counter(saved=0, items=0, distilled=0, images=0, exchanges=0)
     for old, new in zip(raw, apply_edits(raw, edits, gaps=True)):
         ours, user = flat(new).startswith(MARK) and not flat(old).startswith(MARK), new.get("role") == "user"
         gone = ours if user else gone  # of an exchange whose prompt is a note all goes that is not seen
         kind = "exchanges" if user else "images" if _blocks(old, IMAGES) else "distilled"
-        less = _weight(old) - _weight(new) if ours or gone and not new else 0
-        counts.update({kind: counts[kind] + ours, "items": counts["items"] + ours, "saved": counts["saved"] + less})
+        counts.update({kind: ours, "items": ours, "saved": (_weight(old) - _weight(new)) * (ours or gone and not new)})
     own, ids = [record for record in records if record.get("v") == 1], {entry["id"] for entry in raw}
     sums = {name: sum(each[name] for each in own) for name in ("savedChars", "requests", "inputTokens", "costUsd")}
     compacted = any(each["savedChars"] > 0 and each.get("until", each["run"]) not in ids for each in own)
@@ -1509,15 +1512,17 @@ def statistics(entries: Sequence[Entry], edits: Sequence[Entry], records: Sequen
     return {**counts, **sums, "compacted": compacted, "status": status}
 
 
-def recall_entry(entries: Sequence[Entry], entry_id: str, pattern: str = "", offset: int = 1, limit: int = 2000,
-                 search: Optional[Callable[[str, Sequence[str]], Container[int]]] = None) -> str:
+def recall_entry(entries: Sequence[Entry], entry_id: str, pattern: str = "", offset: int = 1, limit: int = 2000, search:
+                 Optional[Callable[[str, Sequence[str]], Container[int]]] = None, records: Sequence[Entry] = ()) -> str:
     """The original of a result, or the transcript of an exchange by the id of its prompt, from line `offset` on
     (1-based; of the lines with `pattern`, if given, each behind its number). `search(pattern, lines)` gives the 0-based
     lines that fit; the default looks for a plain text, since `re` cannot be stopped; `jevlens.search` also knows
     `/regex/`, for a second in a child. A pattern has at most 500 characters and sees 4,000 of a line. At most 2,000
     lines and 50 KiB of UTF-8 (a longer line is cut between characters); what is left is said with the next offset.
-    Images are only told of: the entry has them. Unknown id, a pattern too long: ValueError that says so."""
-    entries = _with_summaries(entries)
+    An exchange is what the latest of `records` that left it out says, else all up to the next prompt. Images are only
+    told of: the entry has them. Unknown id, a pattern too long: ValueError that says so."""
+    own = {row["entryId"]: row["omitted"] for r in records for row in r["results"] if "omitted" in row}.get(entry_id)
+    entries = [each for each in _with_summaries(entries) if not own or each["id"] in (entry_id, *own)]
     at = next((i for i, e in enumerate(entries) if e["id"] == entry_id and e.get("role") in ("tool", "user")), -1)
     if at < 0: raise ValueError(f"jevlens: recall: no result or prompt {entry_id}; use an id from a note with {MARK}")
     if len(pattern) > 500: raise ValueError("jevlens: recall: a pattern has at most 500 characters")
@@ -1550,11 +1555,15 @@ def _transcript(entries: Sequence[Entry], at: int) -> Iterator[str]:
 
 # Those of GUARD_SETTINGS that say which outputs are judged, and its own: characters of 150 tokens; probabilities, see
 # `bucket`; lines that a trim keeps at each end; budget mode: tokens that wait, and their share of what they make the
-# cache take in anew; seconds without a call after which the cache is cold; milliseconds for the questions of a `decide`
+# cache take in anew; seconds without a call after which it is cold; milliseconds for the questions of a `decide`;
+# images are never touched. By rule a newer result of the same call replaces one only if it has this share of its words:
+# unlike a note of `distil`, the line leads back to nothing, and the next screen of a terminal speaks of other things
+# (bench.py distil dev, budget: without it 0.8 % of later turns use what is gone, from 0.5 on none; repeats alone save
+# nothing)
 LEDGER_SETTINGS: dict[str, Any] = {**GUARD_SETTINGS, "small_result_min_chars": (600, 0, MOST), "forget_below": (
     0.25, 0, 1), "trim_below": (0.5, 0, 1), "trim_above": (0.6, 0, 1), "trim_head": (15, 0, 10_000), "trim_tail": (
         15, 0, 10_000), "budget_min_tokens": (1000, 0, MOST), "budget_fraction": (0.5, 0, 1000), "cache_ttl": (
-            300.0, 0, 1e9), "timeout_ms": (2500, 1, 600_000), "image_keep_turns": (0, 0, 0)}  # images: never touched
+            300.0, 0, 1e9), "timeout_ms": (2500, 1, 600_000), "image_keep_turns": (0, 0, 0), "same_words": (0.67, 0, 1)}
 # The questions on a result, and what yes and no stand for.
 _LEDGER_WORDS = {"needed": ("Will the agent still need the output of `item` word for word in its next steps?",
     "It works on it, will edit, quote or compare it, has not acted on it, or needs its details again.",
@@ -1588,12 +1597,12 @@ class Ledger:
         self.decisions: dict[str, dict[str, Any]] = {}
 
     def decide(self, entries: Sequence[Entry]) -> int:
-        """Judge the results that a message of the agent follows and that are not decided yet; how many were."""
+        """Judge the results that a message of the agent, not aborted or failed, follows and that are not decided yet;
+        how many were."""
         s, run = self.settings, Run(0, "", "", "", *_calls(entries))
         outputs = [*_outputs(entries, entries, run, s)] if self.mode != "off" else []
-        last = max((at for at, entry in enumerate(entries) if entry.get("role") == "assistant"), default=0)
-        due = [item for item in outputs if item.kind and item.at < last and item.id not in self.decisions]
-        due = due if self.ask else [it.item for it in _by_rule(outputs, due)]
+        due = [it for it in outputs if it.kind and it.id not in self.decisions and any(map(_went_on, entries[it.at:]))]
+        due = due if self.ask else [it.item for it in _by_rule(outputs, due, s.same_words)]
         asked = [_ledger_request(entries, item) for item in due]
         answers = _ask_all(asked, self.ask, s)[0] if self.ask else [{"needed": 0.0}] * len(due)
         self.decisions.update((item.id, _decision(item, answer, s)) for item, answer in zip(due, answers))
@@ -1653,7 +1662,7 @@ def _decision(item: Item, answer: Any, s: SimpleNamespace) -> dict[str, Any]:
 def _ledger_request(entries: Sequence[Entry], item: Item) -> tuple[Any, Any]:
     """What the judge sees: the task, the ends of one result, and what the agent did next."""
     users = [flat(each) for each in entries if each.get("role") == "user"] or [""]
-    after = next((each for each in entries[item.at:] if each.get("role") == "assistant"), {})
+    after = next((each for each in entries[item.at:] if _went_on(each)), {})
     did = [{"name": _tool(it), "args": _json(it.get("args"), True)[:150]} for it in (after.get("calls") or [])[:8]]
     this = {"tool": item.call.tool, "args": _json(item.call.args, True)[:300], "is_error": item.failed, "output_tail":
             item.text[-800:] * (item.size > 2500), "total_chars": item.size, "output_head": item.text[:2500]}

@@ -6610,7 +6610,9 @@ def test_an_index_grows_by_the_new_entry_alone() -> None:
     entries = talk(*[(f"{'ua'[i % 2]}{i}", f"word{i % 97} word{i % 89} word{i % 83}") for i in range(2000)])
     index = history.Index(entries[:-1])
     before = {term: len(held) for term, held in index.postings.items()}
-    assert index.add(entries[-1]) and not index.add({"id": "t", "role": "tool", "content": "x"})
+    index.add(entries[-1])
+    index.add({"id": "t", "role": "tool", "content": "x"})  # no text of the user or the assistant
+    assert len(index.sources) == 2000
     changed = [term for term, held in index.postings.items() if len(held) != before.get(term, 0)]
     assert sorted(changed) == sorted(set(history.terms(entries[-1]["content"])))
     assert history.extract(index, "word5") == history.extract(entries, "word5")
@@ -7887,6 +7889,21 @@ def test_two_hundred_outputs_and_a_slow_classifier_end_within_the_budget():
     assert (flying, round(now, 6)) == (0, round(started, 6))  # what waited at the deadline never started
 
 
+def test_the_budget_counts_from_the_beginning_of_the_pass():
+    asked: list[Any] = []
+
+    def ask(state, questions, timeout):
+        asked.append(timeout)
+        return {**dict.fromkeys(questions, 0.1), **SURE}
+
+    times = itertools.chain([0.0], itertools.repeat(7.5))  # cutting the outputs into pieces took 7.5 s
+    record = history.distil(one_run(ruled(300)), ask, clock=lambda: next(times), cold=True)[1]
+    assert asked == [0.5] and record["ms"] == 7500
+    times = itertools.chain([0.0], itertools.repeat(8.0))
+    assert history.distil(one_run(ruled(300)), ask, clock=lambda: next(times), cold=True) == ([], {})
+    assert len(asked) == 1
+
+
 def test_a_classifier_that_hangs_holds_nobody():
     release = threading.Event()
     entries = chat(
@@ -8149,6 +8166,11 @@ def test_what_was_left_out_comes_back_by_recall():
         '## user\nu2\n\n## assistant\n[tool call] bash {"command":"n2"}\n\n## tool result (tool)\nxxx'
     )
     assert "u3" not in text
+    left = next(row["omitted"] for row in record["results"] if row["entryId"] == "e4")
+    with_notice = [*entries[:6], {"id": "n", "role": "system", "content": "a notice"}, *entries[6:]]
+    assert "a notice" in history.recall_entry(with_notice, "e4")
+    assert history.recall_entry(with_notice, "e4", records=[record]) == text and "e5" in left
+    assert history.recall_entry(with_notice, last, records=[record]) == ruled(400)
     with pytest.raises(ValueError, match="e99; use an id from a note"):
         history.recall_entry(entries, "e99")
 
@@ -9153,6 +9175,16 @@ def test_which_results_the_ledger_leaves_alone(case):
     assert (ledger.apply(entries)[2] == entries[2]) == (case == "a result with an image")
 
 
+def test_an_aborted_message_is_no_reaction():
+    asked: list[Any] = []
+    step = does("one", "bash", {"command": "one"}, ruled(100))
+    entries = chat(asks("go"), step, tells("I st", stop_reason="aborted"))
+    ledger = history.Ledger("rolling", says_of(FATE, asked))
+    assert ledger.decide(entries) == 0 and not asked
+    assert ledger.decide([*entries, {"id": "e4", **tells("I look")}]) == 1
+    assert asked[0]["after"] == {"assistant_text": "I look", "next_tool_calls": []}
+
+
 def test_a_short_trim_is_no_trim_and_a_failed_judge_keeps():
     entries = chat(asks("go"), does("two", "bash", {"command": "two"}, ruled(32)), tells("x"))
     ledger = history.Ledger("rolling", says_of(FATE))
@@ -9178,6 +9210,22 @@ def test_without_a_classifier_the_ledger_forgets_what_a_newer_result_repeats():
     seen = ledger.apply(entries)
     assert [at for at, entry in enumerate(seen) if entry is not entries[at]] == [2]
     assert [entry["id"] for entry in seen] == [entry["id"] for entry in entries]
+
+
+def test_by_rule_the_ledger_forgets_for_the_same_call_only_what_speaks_of_the_same_things():
+    counted = [f"{n} tests of module_{word} passed in 0.{n}s" for n, word in enumerate("abcdefghijklmnopqrst", 100)]
+    again = [line.replace("passed in 0.", "passed in 1.") for line in counted]
+    screen = [f"{word} agent writes chapter {word}" for word in map("".join, itertools.permutations("quiet", 4))][:20]
+    for newer, forgotten in ((again, True), (screen, False)):
+        entries = chat(
+            asks("go"),
+            does("a", "bash", {"command": "show"}, "\n".join(counted)),
+            does("b", "bash", {"command": "show"}, "\n".join(newer)),
+            tells("so"),
+        )
+        ledger = history.Ledger("rolling")
+        assert (ledger.decide(entries), ledger.apply(entries) == entries) == (forgotten, not forgotten)
+        assert [edit["targetId"] for edit in history.distil(entries, cold=True)[0]] == ["e2"]  # can be recalled
 
 
 NOT_STORED = {
