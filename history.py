@@ -817,8 +817,8 @@ GUARD_SETTINGS: dict[str, Any] = {  # default, then lowest and highest of a numb
     "keep_recent_exchanges": (2, 0, 100), "mid_run_min_age_turns": (4, 1, 100), "image_keep_turns": (3, 0, 1000),
     "exclude_tools": (["edit", "write"],), "model": ("openrouter/~typesafe/jev-latest",)}
 # shares: of what is judged, 60 to 90 % was removed; of an output that must stand in one newer output to be its repeat.
-# Prices when an edit makes nothing dearer, because the cache is gone anyway, or break-even is not asked for. A word of an
-# output: its numbers differ each time
+# Prices when an edit makes nothing dearer, because the cache is gone anyway, or break-even is not asked for. A word of
+# outputs that are compared: numbers differ each time
 REMOVAL_SHARE, NEAR_REPEAT, FREE, _WORD = 0.7, 0.95, (1.0, 1.0), r"[^\W\d_]{4,}"
 
 # turn: which message of the agent made it, from 0; path: "" for none; key: calls with one key ask for the same
