@@ -1643,6 +1643,11 @@ def test_rendering(sentence: str) -> None:
     assert views.render(doc, views.View("x", tuple(keep))).text == expected
 
 
+def test_blank_lines_without_a_number_do_not_hide_the_numbers_of_the_others() -> None:
+    doc = views.read("\n\n".join(f"{n}: x = {n}" for n in range(1, 20)), "bash", {"command": "x"})
+    assert (doc.numbers.origin, doc.bare[:3]) == ("tool", ["x = 1", "", "x = 2"])
+
+
 def test_a_gutter_numbers_what_has_no_numbers() -> None:
     doc = views.read("\n".join("abcdefghijkl"), "bash", {"command": "make"})
     assert views.render(doc, views.View("x", (0, 9)), gutter=True).text == " 1│ a\n⋯ 2-9\n10│ j\n⋯ 11-12"
