@@ -1033,11 +1033,6 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def valid_id(id: Any) -> bool:
-    """Whether this is an id of ours."""
-    return isinstance(id, str) and re.fullmatch(ID, id) is not None
-
-
 def pack(text: str) -> dict[str, str]:
     """The text of a record as JSON can hold it: `text`, or `text_b64` when it is not encodable as UTF-8."""
     if text.encode("utf-8", "ignore").decode("utf-8") == text: return {"text": text}
@@ -1075,7 +1070,7 @@ class DirectoryStore:
 
     def put(self, id: str, record: dict[str, Any]) -> None:
         """Write a record atomically. Raises OSError when the directory cannot be written."""
-        if not valid_id(id): raise JevlensError(f"store: {id!r:.40} is not an id (r and hex digits)")
+        if not re.fullmatch(ID, id): raise JevlensError(f"store: {id!r:.40} is not an id (r and hex digits)")
         with contextlib.suppress(OSError):  # before, so that what is stored now outlives any setting
             if not any(0 <= time.time() - changed < 3600 for changed, _ in self._files("prune.stamp")):
                 write_private(os.path.join(self.path, "prune.stamp"), b"")
@@ -1085,14 +1080,14 @@ class DirectoryStore:
 
     def get(self, id: str) -> dict[str, Any] | None:
         """Read a record; None when there is none, or it is not a readable record of ours."""
-        found = [*read_jsonl(os.path.join(self.path, "outputs", f"{id}.json")), {}][0] if valid_id(id) else {}
+        found = [*read_jsonl(os.path.join(self.path, "outputs", f"{id}.json")), {}][0] if re.fullmatch(ID, id) else {}
         # what has no text is none of ours
         with contextlib.suppress(LookupError, TypeError, ValueError): return {**found, **pack(unpack(found))}
         return None
 
     def ids(self) -> list[str]:
         """All ids, the oldest first."""
-        return list(filter(valid_id, (os.path.basename(path)[:-5] for _, path in self._files("outputs/*.json"))))
+        return re.findall(f"(?m)^{ID}$", "\n".join(os.path.basename(path)[:-5] for _, path in self._files("outputs/*")))
 
     def log(self, event: Mapping[str, Any], name: str = "log.jsonl") -> None:
         """Append one line to a file; in one write, so that the lines of parallel processes do not mix."""
@@ -1330,7 +1325,10 @@ class Lens:
         doc = case.doc
         view, reason = choose(case, self.judge, self.settings)
         if view.name == "full" and len(doc.text) > MOST_CHARS and reason != "bounded":
-            view, reason = views.head_tail(doc) or view, "too-large"
+            # the two ends, and the first and last lines in between that tell of trouble
+            ends, told = views.head_tail(doc) or view, (views.signals(doc) or view).keep
+            keep = sorted({*ends.keep, *(at for at in (*told[:99], *told[-99:]) if len(doc.lines[at]) < 1000)})
+            view, reason = ends._replace(keep=tuple(keep), pieces=views.fit(doc, keep)), "too-large"
         if self.remember: view = views.without_known(doc, view, list(case.session.known(doc)))
         text, kept = views.render(doc, view, gutter=self.gutter, thin=not case.session.line_edits)
         id = free_id(doc.text, self.store) if len(kept) < len(doc.lines) else ""
@@ -1363,7 +1361,7 @@ class Lens:
         return answer(id, record, asked, str(cursor or 0))
 
     def _record(self, id: str) -> Any:
-        if valid_id(id) and (found := self.store.get(id)) is not None: return found
+        if re.fullmatch(ID, str(id)) and (found := self.store.get(id)) is not None: return found
         told = ", ".join(self.store.ids()[-20:]) or "nothing"
         raise JevlensError(f"recall: nothing is stored for {id!r:.80}: run the command again; stored: {told}")
 

@@ -1630,7 +1630,7 @@ def _base_git_log(doc: Doc, terms: _Terms) -> set[int]:
 
 
 def _base_table(doc: Doc, terms: _Terms) -> set[int]:
-    """The header, the first eight and last four rows, the rows of each column's extremes, term rows."""
+    """The header, the first eight and last four rows, those of each column's extremes, term rows, and what stands out."""
     number = pattern("number").match
     sign = max("\t;|,", key=doc.lines[0].count)
     best: dict[tuple[int, int], tuple[float, int]] = {}  # (column, direction): (value × direction, -row)
@@ -1638,7 +1638,7 @@ def _base_table(doc: Doc, terms: _Terms) -> set[int]:
         for column, cell in enumerate(text[:LONG_LINE].split(sign)):
             for way in (1, -1) if number(cell) else ():
                 best[column, way] = max(best.get((column, way), (-inf, 0)), (float(cell) * way, -line))
-    return {-line for _, line in best.values()} | _edges(doc, 9, 5) | _by_shares(doc, terms)
+    return {-line for _, line in best.values()} | _edges(doc, 9, 5) | _by_shares(doc, terms) | _outstanding(doc)
 
 
 def _base_other(doc: Doc, terms: _Terms) -> set[int]:
