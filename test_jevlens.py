@@ -2351,6 +2351,22 @@ def test_the_second_step_puts_needed_blocks_back(sentence: str) -> None:
     assert "import math" in seen.text  # a short header stays
 
 
+def test_the_second_step_has_a_threshold_for_sections_and_one_for_code() -> None:
+    rows = "row of words\n" * 30
+    output = "".join(f"part {n}\n{rows}\n" for n in range(30))
+    for settings, view in (({}, "relevant"), ({"expand_above": 0.3}, "relevant"),
+                           ({"section_expand_above": 0.3}, "full")):
+        lens = jevlens.Lens(Fixed("sections", 0.4), settings=jevlens.Settings(**settings))
+        assert lens.see(output, "bash", {"command": "./x"}).view == view, settings
+
+
+def test_only_a_short_header_goes_along() -> None:
+    for lines, there in ((10, True), (30, False)):
+        imports = "".join(f"import module_{n}\n# why: {n}\n" for n in range(lines // 2))
+        seen = jevlens.Lens(Fixed("outline"), settings=PLAIN_LENS).see(imports + "\n\n" + MODULE[20:], *READ_SHOP)
+        assert seen.view == "relevant" and ("# why: 3" in seen.text) == there
+
+
 def test_blocks_that_are_named_hit_or_edited_are_put_back_without_asking() -> None:
     def body(n: int, **more: Any) -> bool:
         lens = jevlens.Lens(Fixed("outline"), settings=PLAIN_LENS)
@@ -6122,6 +6138,8 @@ def test_see_run_and_the_listings_end_to_end(shell: Shell) -> None:
     assert 0.4 < stats["share"] < 1
     assert shell("see", "shop.py", "--tool", "grep").status == 0
     assert json.loads(shell("decisions", "--json").out)[-1]["shape"] == "search"
+    assert shell("see", "shop.py", "--command", "cat shop.py").status == 0
+    assert json.loads(shell("decisions", "--json").out)[-1]["shape"] == "display"
 
 
 def test_diff_shows_what_the_model_did_not_get(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:

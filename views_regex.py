@@ -1630,7 +1630,7 @@ def _base_git_log(doc: Doc, terms: _Terms) -> set[int]:
 
 
 def _base_table(doc: Doc, terms: _Terms) -> set[int]:
-    """The header, the first eight and last four rows, those of each column's extremes, term rows, and what stands out."""
+    """The header, the first eight and last four rows, the rows of extremes, those with terms, and what stands out."""
     number = pattern("number").match
     sign = max("\t;|,", key=doc.lines[0].count)
     best: dict[tuple[int, int], tuple[float, int]] = {}  # (column, direction): (value × direction, -row)
