@@ -1777,7 +1777,7 @@ JSON_STRING = r'"(?:[^"\\]|\\.)*"'  # of a state, whose every string is masked: 
 SUM = ("jevlens kept out {share:.0%} ({saved:,} tokens): {shortened} of {considered} results shortened, "
        "{recalls} recalls, ${cost:.4f}")
 PAGE = ('<!doctype html><meta name="color-scheme" content="light dark"><title>{0}</title><style>pre{{white-space:'
-        'pre-wrap}}mark{{background:#f803;color:inherit}}</style><h1>{0}</h1><pre>{1}</pre>')
+        'pre-wrap;overflow-wrap:anywhere}}mark{{background:#f803;color:inherit}}</style><h1>{0}</h1><pre>{1}</pre>')
 
 
 def _own_lens(judge: str = "local", **changes: Any) -> Lens:
