@@ -802,6 +802,22 @@ private
   end
 end
 """, ["Count 1-17", "Count.times 2-4", "Count.cover? 9-11", "Count.== 14-16"]),
+    "a fragment that begins within a comment": ("a.ts", """   * An odd `sign.
+   */
+  load(x: number) {
+    return x;
+  }
+""", ["load 1-5"]),
+    "Lua: a comment below an end leads what is deeper": ("a.lua", """function a()
+  if x then
+    y()
+  end
+    -- leads
+    local function b()
+      return 1
+    end
+end
+""", ["a 1-9", "a.b 5-8"]),
     "a scanner that was misled starts again at column 0": ("a.js", """function a() {
   return x.replace(/"{/g, '');
 }

@@ -128,7 +128,9 @@ def _declaration(functions: str = "", types: str = "", constants: str = _NEVER) 
 
 
 _DOUBLE, _SINGLE = r'"(?:[^"\\\n]|\\[\s\S])*"', r"'(?:[^'\\\n]|\\[\s\S])*'"
-_NOTE, _TRIPLE = r"/\*[\s\S]*?(?:\*/|\Z)", r"(?P<three>\"{3}|'{3})[\s\S]*?(?:(?P=three)|\Z)"
+# a comment over lines, also one that begins above a fragment
+_NOTE = r"/\*[\s\S]*?(?:\*/|\Z)|\A(?=[ \t]*\*[\s/])[\s\S]*?\*/"
+_TRIPLE = r"(?P<three>\"{3}|'{3})[\s\S]*?(?:(?P=three)|\Z)"
 # a `${ }` with templates in it, one deep; any other counts as text: what matters is that it balances
 _TEMPLATE = (r"`(?:[^`\\$]|\\[\s\S]|\$\{(?:[^`{}]|`(?:[^`\\]|\\[\s\S])*`|\{[^`{}]*\})*\}|\$)*"
              r"(?:`|\\?\Z)")
@@ -851,7 +853,7 @@ def _clean(lines: Sequence[str], scan: str) -> list[str]:
     def _blank(found: "re.Match[str]") -> str:
         sign = found.group()
         over = sign.count("\n")
-        return "\n" * over if sign.startswith(("//", "/*", "--", "#")) else '"' + ("\n" + _INSIDE) * over
+        return "\n" * over if sign.lstrip().startswith(("//", "/*", "*", "--", "#")) else '"' + ("\n" + _INSIDE) * over
 
     text = "\n".join([line if len(line) <= _LONG_CODE else _INSIDE for line in lines])
     rows = pattern(scan).sub(_blank, text).split("\n")
@@ -959,7 +961,7 @@ def _declarations(doc: Doc) -> list[_Found]:
     for at, text in enumerate(clean):
         bare, blank = text.strip(), not lines[at].strip()
         if not bare and blank: lead = -1  # what stands above leads nothing
-        if not bare and not blank and lead < 0: lead, base = at, levels[at]  # comments begin
+        if not bare and not blank and lead < 0: lead, base = at, _DEEP  # comments begin
         if bare and text != _INSIDE and (lead < 0 or levels[at] <= base):
             start = lead if lead >= 0 else at
             inside = opened[-1].block.kind if opened else "class"
