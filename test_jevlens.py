@@ -264,6 +264,9 @@ SHOW_ROWS: Dict[str, Tuple[str, List[Tuple[str, int, Any]]]] = {  # sentence -> 
     "blank lines and a closing semicolon": ("cat a.py\n\ncat b.py;\n", [("a.py", 1, None), ("b.py", 1, None)]),
 }
 SHOW_NOT_ROWS = (
+    # a word that is not of the subset stands last
+    "cat a.py $X", "cat a.py ''", 'cat a.py "b*.py"', "cat a.py 2>/dev/null2", "cat a.py | head -3 $N",
+    "cd x '' && cat a.py",
     "", "cat", "pwd; cat a.py", "cat a.py | wc -l", "cat <<EOF\na\nEOF", "cat a.ts|python p.py",
     "cat a.ts > /tmp/copy; cat r.txt",
     "cat a.ts 2>&1", "sed -i 's/a/b/' a.py", "cat x || cat y", "cat x &", "cat 'x.ts", "/tmp/cat x.ts",

@@ -166,7 +166,7 @@ _RULES = (
          r"|--bytes[=\n])\d{1,9})?|sed\n(?:-n|-ne|--quiet|--silent)(?P<script>(?:[\n;](?:-e\n)?(?:\d{1,9}|\$)"
          r"(?:,(?:\d{1,9}|\$))?p)+(?:;\d{1,9}q)?)|git(?:\n--no-pager)?\nshow\n[\w./~^@{}][\w./~^@{}-]{0,200}"
          r":(?P<object>[^:\n~!$]+)$)"
-         r"(?:\n--)?(?P<paths>(?:\n[^\n~!$-][^\n~!$]*)*)$", "sed\n-n\n301,660p\nsrc/a.py",
+         r"(?:\n--)?(?P<paths>(?:\n[^\n~!$-][^\n~!$]*)*)\Z", "sed\n-n\n301,660p\nsrc/a.py",
          "sed\n-i\n301,660p\nsrc/a.py", re.A),
     Rule("sed-range", r"(\d{1,9}|\$)(?:,(\d{1,9}|\$))?p", "301,660p", "q;5q", re.A),
     Rule("brace-group", r"\{([^{}]{0,4000},[^{}]{0,4000})\}", "src/{a,b}.py", "src/{a}.py"),
