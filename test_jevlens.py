@@ -895,6 +895,18 @@ SECTION_ROWS: Dict[str, Tuple[str, str, Dict[str, Any], List[str]]] = {
                                     ["src/a.py 1-4", "src/b.py 5-7"]),
     "search: context groups": ("a.py-1-x\na.py:2:y\n--\na.py-8-x\na.py:9:y\n", "grep", {"pattern": "y"},
                                ["a.py 1-3", "a.py 4-6"]),
+    "search: rows without line numbers": (
+        "src/a.py:def f():\nsrc/a.py:x = 1\nsrc/b.py:def g():\nsrc/b.py-  y\n", "grep", {"pattern": "f"},
+        ["src/a.py 1-2", "src/b.py 3-5"]),
+    "reST: a rule of ~ opens no fence": ("A\n~~~\nx\n\nB\n~~~\ny\n\nC\n---\nz\n", "read", {"path": "a.rst"},
+                                         ["A 1-4", "B 5-8", "C 9-12"]),
+    "diff: files without a diff line, short hunks, a removed line of dashes": (
+        "--- a\n+++ b\n@@ -1,2 +1,2 @@\n--- x\n+++ y\n--- c\n+++ d\n@@ -1 +1 @@\n-a\n+b\n", "bash",
+        {"command": "diff -u a b"},
+        ["b 1-5", "b @@ -1,2 +1,2 @@ 3-5", "d 6-11", "d @@ -1 +1 @@ 8-11"]),
+    "a patch of codex": (
+        "*** Begin Patch\n*** Update File: a.py\n@@ class A\n-x\n+y\n*** Add File: b.py\n+z\n*** End Patch\n", "bash",
+        {"command": "git diff"}, ["*** Begin Patch 1-1", "a.py 2-5", "a.py @@ class A 3-5", "b.py 6-9"]),
     "diff: files and hunks": (DIFF_TEXT + DIFF_TEXT.replace("calc", "more"), "bash", {"command": "git diff"}, [
         "pkg/calc.py 1-11", "pkg/calc.py @@ -1,5 +1,5 @@ 5-11", "pkg/more.py 12-23",
         "pkg/more.py @@ -1,5 +1,5 @@ 16-23"]),
@@ -1497,6 +1509,12 @@ SEEDS_VIEWS: dict[str, tuple[List[str], Callable[..., Any], str, Sequence[str], 
     "matches: six rows of each file, and what is no row": (
         [f"a{i}.py:{j}:x = 1" for i in range(9) for j in range(1, 21)] + ["grep: z: binary file matches"],
         views_regex.matches, "command", ("a0.py:6:", "a8.py:1:", "binary file"), ("a0.py:7:", "a8.py:20:x = 1\ng")),
+    "matches: rows below the name of their file": (
+        [row for i in range(9) for row in (f"src/a{i}.py", *(f"{j * 3}:x = 1" for j in range(1, 21)), "")],
+        views_regex.matches, "listing", ("src/a0.py", "15:x", "src/a8.py"), ("18:x",)),
+    "matches: rows without numbers": (
+        [f"src/a{i}.py:x = {j}_" for i in range(9) for j in range(1, 21)] + ["grep: z: binary file matches"],
+        views_regex.matches, "listing", ("a0.py:x = 6_", "a8.py:x = 1_", "binary file"), ("a0.py:x = 7_",)),
     "tree: eight entries of each directory": (
         [f"src/d{i}/f{j:02}.ts" for i in range(9) for j in range(30)], views_regex.tree, "listing",
         ("d0/f07.ts", "d8/f07.ts"), ("d0/f08.ts",)),

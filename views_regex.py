@@ -231,8 +231,11 @@ _RULES = (
     Rule("rule-line", r"^([=\-~^\"'*+#`])\1{2,}\s*$", "=====", "=== a"),
     # what names a section that runs to the next name: a table of TOML or INI, the folder of an entry or of `ls -R`
     Rule("table-head", r"^\[\[?([^\[\]\n]{1,200})\]?\]\s*(?:#.*)?$", "[tool.ruff]", "x = [1]"),
+    # a row of a search without line numbers
+    Rule("path-row", r"^([\w@+~./-]{0,300}?[\w@+-]\.[A-Za-z]\w{0,5})[:-](?!:)", "src/a.py:def load():", "if a.b: c"),
     Rule("entry", r"^([^\n]{1,400})(?::|/[^/\n]{1,300}(?<!:)/?)\s*$", "src/a.py", "a.py"),
-    Rule("patch-file", r"^(?:diff --git .{0,400} \"?b/|diff --\w+ (?:\S{1,300} )?|Index: )([^\"\n]{1,300})\"?$",
+    Rule("patch-file", r"^(?:diff --git .{0,400} \"?b/|diff --\w+ (?:\S{1,300} )?|Index: "
+         r"|\*\*\* (?:Add|Update|Delete) File: )([^\"\n]{1,300})\"?$",
          "diff --git a/x.py b/x.py", "diff --stat"),
     Rule("section-mark", r"^(?:\*{3,}|-{3,}|_{3,}|={3,}|#{1,6} |⎯{3,}|\$ |COMMAND|URL|EXIT|FILE|STEP|TEST|RUN"
          r"|Traceback \(most recent|(?:Error|ERROR|Warning|WARNING)\b|--- (?:FAIL|PASS|SKIP)|(?:FAIL|PASS|FAILED) +\S"
@@ -1081,13 +1084,14 @@ def _with_next(lines: Sequence[str]) -> Iterator[tuple[int, str, str]]:
 
 def _headings(lines: Sequence[str]) -> Iterator[_Start]:
     """Markdown and reST: a section runs to the next heading of its level or above; headings in code fences are none."""
-    fenced = False
+    fenced = ruled = False
     for at, line, below in _with_next(lines):
-        fenced ^= line.lstrip()[:3] in ("```", "~~~")
+        fenced ^= not ruled and line.lstrip()[:3] in ("```", "~~~")  # `~~~` may be the rule below a heading
         atx = pattern("atx").match(line) if not fenced and "#" in line[:4] else None
-        ruled = not fenced and line[:1].isalnum() and below[:3] == below[:1] * 3 and len(below) >= 0.6 * len(line)
+        ruled = (not fenced and line[:1].isalnum() and below[:3] == below[:1] * 3 and len(below) >= 0.6 * len(line)
+                 and bool(pattern("rule-line").match(below)))
         if atx: yield at, len(atx[1]), atx[2].strip(" #\r")
-        if ruled and pattern("rule-line").match(below): yield at, _UNDERLINES.index(below[0]) + 1, line
+        if ruled: yield at, _UNDERLINES.index(below[0]) + 1, line
 
 
 def _named_by(rule: str, other: str, again: bool, lines: Sequence[str]) -> Iterator[_Start]:
@@ -1102,14 +1106,16 @@ def _named_by(rule: str, other: str, again: bool, lines: Sequence[str]) -> Itera
 
 def _patches(lines: Sequence[str]) -> Iterator[_Start]:
     """A diff: its files and, inside them, their hunks."""
-    name, head = "", -9
+    name, headed = "", False  # headed: the file is named and its first hunk is still to come
     for at, line, below in _with_next(lines):
-        found = pattern("patch-file").match(line) if line[:5] in ("diff ", "Index") else None
-        # `---` without a `diff` line just above begins a file of its own
-        if found or line[:4] == "--- " and below[:4] == "+++ " and at - head > 8:
-            name, head = found[1] if found else below[4:].split("\t")[0].replace("b/", "", 1), at
+        found = pattern("patch-file").match(line) if line[:4] in ("diff", "Inde", "*** ") else None
+        bare = line[:4] == "--- " and below[:4] == "+++ " and "".join(lines[at + 2:at + 3])[:2] == "@@"
+        if found or bare and not headed:  # without a `diff` line above
+            name, headed = found[1] if found else below[4:].split("\t")[0].replace("b/", "", 1), True
             yield at, 0, name
-        if line[:2] == "@@": yield at, 1, f"{name} {line[:_NAME]}"
+        if line[:2] == "@@":
+            headed = False
+            yield at, 1, f"{name} {line[:_NAME]}"
 
 
 def _commits(lines: Sequence[str]) -> Iterator[_Start]:
@@ -1131,6 +1137,7 @@ def _paragraphs(lines: Sequence[str]) -> Iterator[_Start]:
 
 
 _ENTRIES = partial(_named_by, "entry", "entry", False)
+_ROWS = partial(_named_by, "match-row", "path-row", False)
 # What finds the sections of a shape; else _paragraphs.
 _SECTIONS_OF: dict[str, Callable[[Sequence[str]], Iterator[_Start]]] = {
     "docs": _headings, "report": _headings, "web": _headings, "diff": _patches, "git-log": _commits,
@@ -1140,7 +1147,9 @@ _SECTIONS_OF: dict[str, Callable[[Sequence[str]], Iterator[_Start]]] = {
 
 def _section_blocks(doc: Doc) -> list[Block]:
     """The sections of a text that is not code, by its shape, else by marker lines and paragraphs."""
-    for starts_of in (_SECTIONS_OF.get(doc.shape, _paragraphs), _paragraphs):
+    # rows that carry their path, not those that stand below it
+    rows = doc.shape == "search" and 2 * _count(doc.bare[:_SAMPLE], "path-row") > len(doc.bare[:_SAMPLE])
+    for starts_of in (_ROWS if rows else _SECTIONS_OF.get(doc.shape, _paragraphs), _paragraphs):
         starts = list(starts_of(doc.bare))
         if len(starts) > 1 or starts and starts[0][0]:
             head = _meaning(doc.bare[:starts[0][0]])  # what stands before the first one
@@ -1363,11 +1372,12 @@ def tree(doc: Doc, terms: _Terms = {}) -> View | None:
 
 def matches(doc: Doc, terms: _Terms = {}) -> View | None:
     """The first six rows of each file of a search, and every line that is no row; needs 10 rows, 60 % of the lines."""
-    row = pattern("match-row").match
-    others = {line: text.strip() for line, text in enumerate(_plain(doc)) if not row(text)}
-    if len(doc.lines) - len(others) < max(10, 0.6 * len(doc.lines)): return None
-    keep = _firsts(doc, 6).union(line for line, text in others.items() if text not in ("", "--"))
-    return _view(doc, "matches", keep, terms)
+    row, least = pattern("match-row").match, max(10, 0.6 * len(doc.lines))
+    rows = {line for line, text in enumerate(_plain(doc)) if row(text)}
+    if len(rows) < least and doc.shape == "search":  # rows below the name of their file, or without numbers
+        rows.update(*(range(block.start, block.end) for block in blocks(doc)))
+    others = [line for line, text in enumerate(doc.lines) if line not in rows and text.strip() not in ("", "--")]
+    return _view(doc, "matches", _firsts(doc, 6).union(others), terms) if len(rows) >= least else None
 
 
 def log(doc: Doc, terms: _Terms = {}) -> View | None:
@@ -1441,8 +1451,7 @@ def _failed(doc: Doc) -> set[int]:
         errors = [item for item in _diagnostics(doc) if item.kind == "error" and item.start not in inside]
         keep.update(*(range(item.start, min(item.end, item.start + _MANY)) for item in errors[:_MANY]))
     # a bar above the failures, or a verdict without words, is a line alone
-    many = sum(end - start > 1 for start, end in failed) > _FEW_FAILURES
-    before = _BEFORE_MARK if many else _BEFORE_MARK_FEW
+    before = _BEFORE_MARK if sum(end - start > 1 for start, end in failed) > _FEW_FAILURES else _BEFORE_MARK_FEW
     told: set[str] = set()
     for start, end in failed: keep |= _failure(lines, start, end, told, before)
     return keep | _summary_lines(doc) | _edges(doc, 3, 5) if keep else set()
