@@ -1680,6 +1680,12 @@ def test_rendering(sentence: str) -> None:
     assert views.render(doc, views.View("x", tuple(keep))).text == expected
 
 
+def test_a_table_has_no_blocks() -> None:
+    rows = "\n".join(["name,size,kind", *(f"part_{n},{n},x" for n in range(200))])
+    doc = views.read(rows, "read", {"path": "parts.csv"})
+    assert (doc.shape, views.blocks(doc)) == ("table", [])
+
+
 def test_blank_lines_without_a_number_do_not_hide_the_numbers_of_the_others() -> None:
     doc = views.read("\n\n".join(f"{n}: x = {n}" for n in range(1, 20)), "bash", {"command": "x"})
     assert (doc.numbers.origin, doc.bare[:3]) == ("tool", ["x = 1", "", "x = 2"])
@@ -6355,6 +6361,13 @@ SESSIONS: dict[str, tuple[str, int]] = {
         0,
     ),
 }  # fmt: skip
+
+
+def test_a_row_of_the_bench_names_its_agent_and_its_group(tmp_path: Any) -> None:
+    row = {"id": "s1", "agent": "mine", "group": "g", "task": "Go.", "turns": [{"role": "user", "text": "Go."}]}
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row) + "\n" + json.dumps({**row, "id": "s2"}) + "\n")
+    found = history.read_session(str(tmp_path / "rows.jsonl"))
+    assert [(each.id, each.agent, each.group) for each in found] == [("s1", "mine", "g"), ("s2", "mine", "g")]
 
 
 @pytest.mark.parametrize("sentence", SESSIONS)
