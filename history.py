@@ -861,8 +861,8 @@ def settings_of(limits: Mapping[str, Any], values: Mapping[str, Any], clamp: boo
 
 
 def _share(value: Any) -> Optional[float]:
-    """A probability: a finite number from 0 to 1 and no bool; anything else is no answer."""
-    return float(value) if type(value) in (int, float) and 0 <= value <= 1 else None
+    """A probability: a number from 0 to 1 (or numpy's float64, a kind of float) and no bool; all else is no answer."""
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1 else None
 
 
 def clip(text: str, most: int) -> str:

@@ -9138,6 +9138,8 @@ BUCKETS = {
     "at the threshold of trimming": (0.5, 0.9, "keep"),
     "needed": (0.9, 0.9, "keep"),
     "no answer": (None, 0.9, "keep"),
+    "a kind of float, as numpy's": (type("float64", (float,), {})(0.24), 0.0, "forget"),
+    "true is no probability": (False, 0.9, "keep"),
     "not needed, outcome unknown": (0.4, None, "keep"),
     "a number that is none": (float("nan"), 0.9, "keep"),
     "out of bounds": (-1.0, 0.9, "keep"),
