@@ -78,6 +78,16 @@ def test_no_rule_takes_half_a_second_on_an_evil_line() -> None:
             assert time.process_time() - start < 0.5, (row.name, piece)
 
 
+@pytest.mark.parametrize("pad", [" ", "a", ",", "(", "a ", "<a", ":1"])
+def test_no_rule_is_quadratic_behind_the_beginning_of_its_line(pad: str) -> None:
+    for row in views.RULES.values():
+        for stop in re.finditer(r"\b|$", row.hit):
+            line = row.hit[:stop.start()] + pad * (EVIL_LINE // 5 // len(pad)) + "\0"
+            start = time.process_time()
+            views.pattern(row.name).search(line)
+            assert time.process_time() - start < 0.5, (row.name, line[:40])
+
+
 # ================================================================ kinds and shapes
 
 # git 2.39.5, `git diff`

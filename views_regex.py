@@ -113,12 +113,12 @@ _MODIFIERS = (r"(?:(?:export|default|declare|abstract|async|public|private|prote
               r"|readonly|override|sealed|open|suspend|inline|data|inner|annotation|companion|partial|unsafe"
               r"|extern(?: \"\w+\")?|virtual|implicit|lazy|case|local|mutating|indirect|convenience|required|operator"
               r"|typedef|pub(?:\([^)\n]{0,40}\))?|@\w+(?:\([^)\n]{0,200}\))?|template[ \t]*<[^>\n]{0,200}>"
-              r"|const(?=\s+(?:fn|val|enum|unsafe|async))|/\*[^*\n]{0,80}\*/)[ \t]+){0,8}")
+              r"|const(?=\s+(?:fn|val|enum|unsafe|async))|/\*[^*\n]{0,80}\*/)[ \t]{1,40}){0,8}")
 # after the keyword: type parameters, Go's receiver, Rust's `Trait for`, then a name or a test's title; or a bracket
-_NAME_AFTER = (r"\b!?[ \t]*(?:<(?:[^<>\n]|<(?:[^<>\n]|<[^<>\n]{0,80}>){0,80}>){0,200}>[ \t]*)?"
-               r"(?:\([^():\n]{0,120}?\*?(?P<owner>\w+)(?:\[[^\]\n]{0,80}\])?\)"
-               r"[ \t]+(?=\w))?(?:[^{(\n]{0,200}[ \t]for[ \t]+)?[&*]?(?:((?:[\w$]+(?:\.|::))*[\w$]+[!?=]?)"
-               r"|(?<=def |unc )([^\w\s({]{1,3})(?=[ \t]?\()|\(?[ \t]*[\"'`]([^\"'`\n]{1,120})|(?=[({]))")
+_NAME_AFTER = (r"\b!?[ \t]{0,40}(?:<(?:[^<>\n]|<(?:[^<>\n]|<[^<>\n]{0,80}>){0,80}>){0,200}>[ \t]{0,40})?"
+               r"(?:\([^():\n]{0,120}?\*?(?P<owner>\w{1,120})(?:\[[^\]\n]{0,80}\])?\)"
+               r"[ \t]+(?=\w))?(?:[^{(\n]{0,200}[ \t]for[ \t]{1,40})?[&*]?(?:((?:[\w$]+(?:\.|::))*[\w$]+[!?=]?)"
+               r"|(?<=def |unc )([^\w\s({]{1,3})(?=[ \t]?\()|\(?[ \t]{0,40}[\"'`]([^\"'`\n]{1,120})|(?=[({]))")
 
 
 def _declaration(functions: str = "", types: str = "", constants: str = _NEVER) -> str:
@@ -149,7 +149,7 @@ _RULES = (
          "<path>/repo/a.ts</path>", "<path>/repo/a.ts", re.A),
     Rule("json-head", r"^\s*[{\[]\s*(?:[\"{}\[\]]|$)", '{"a": 1}', "[main 0baa988] Add"),
     Rule("path-only", r"^(?!\d+-\W)(\.?[\w@+~.-]*(?:[/\\][\w@+~ .()\[\]$-]*)+|[\w.-]+\.[A-Za-z]\w{0,5})"
-         r"(?::\d+| \(\d+ match(?:es)?\))?[: \r]*$", "./src/a.py", "a, b", re.A),
+         r"(?::\d+| \(\d+ match(?:es)?\))?[: \r]{0,9}$", "./src/a.py", "a, b", re.A),
     Rule("listing-row", r"^(?:total \d+$|[-dlrwxst@+.]{10,11} +\d+ |[ \t│|]{0,80}(?:├──|└──|\|--|`--) )",
          "-rw-r--r-- 1 a a 12 Jan 1 x", "-rw 1", re.A),
     Rule("log-row", r"^(?:\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\[?\d\d:\d\d:\d\d\b|[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d "
@@ -169,7 +169,7 @@ _RULES = (
          r"(?:\n--)?(?P<paths>(?:\n[^\n~!$-][^\n~!$]*)*)\Z", "sed\n-n\n301,660p\nsrc/a.py",
          "sed\n-i\n301,660p\nsrc/a.py", re.A),
     Rule("sed-range", r"(\d{1,9}|\$)(?:,(\d{1,9}|\$))?p", "301,660p", "q;5q", re.A),
-    Rule("brace-group", r"\{([^{}]{0,4000},[^{}]{0,4000})\}", "src/{a,b}.py", "src/{a}.py"),
+    Rule("brace-group", r"\{([^{},]{0,4000},[^{}]{0,4000})\}", "src/{a,b}.py", "src/{a}.py"),
     Rule("not-program", r"^(?:[A-Za-z_]\w*=|-|\d?>|(?:sudo|npx|bunx|time|nohup|env|exec|rtk|command|then|do|if|else"
          r"|nice|timeout|stdbuf|xvfb-run|uv|poetry|pdm|bundle|run|exec|dlx|\d+[smh]?|[!{(])$)",
          "PYTHONPATH=src", "pytest", re.A),
@@ -198,7 +198,7 @@ _RULES = (
          r"struct enum trait impl mod union type object protocol extension actor",
          r"(?:const|static|val|var|let)[ \t]+(?:mut[ \t]+)?(\w+)"), "pub(crate) async fn run() {", "fnord(x)", re.A),
     Rule("declare-c", _declaration("delegate", r"struct class enum(?:\s+(?:class|struct))? union namespace record "
-         r"@?interface @implementation", r"#\s*define\s+(\w+)|[\w:<>*, ]{0,80}?(\w+)(?:\[[^\]\n]{0,40}\]){1,3}\s*="),
+         r"@?interface @implementation", r"#\s*define\s+(\w+)|[\w:<>*, ]{0,80}?(\w{1,120})(?:\[[^\]\n]{0,40}\]){1,3}\s*="),
          "typedef struct parser {", "structure(x);", re.A),
     Rule("declare-css", _declaration(constants=r"([^{}]{1,200}?)[ \t]*\{"), ".card > a:hover {", "color: red;", re.A),
     Rule("declare-bash", _declaration("function"), "function clean {", "functional x", re.A),
@@ -233,7 +233,7 @@ _RULES = (
     Rule("table-head", r"^\[\[?([^\[\]\n]{1,200})\]?\]\s*(?:#.*)?$", "[tool.ruff]", "x = [1]"),
     # a row of a search without line numbers
     Rule("path-row", r"^([\w@+~./-]{0,300}?[\w@+-]\.[A-Za-z]\w{0,5})[:-](?!:)", "src/a.py:def load():", "if a.b: c"),
-    Rule("entry", r"^([^\n]{1,400})(?::|/[^/\n]{1,300}(?<!:)/?)\s*$", "src/a.py", "a.py"),
+    Rule("entry", r"^([^\n]{1,400})(?::|/[^/\n]{0,299}[^/:\s]/?)\s*$", "src/a.py", "a.py"),
     Rule("patch-file", r"^(?:diff --git .{0,400} \"?b/|diff --\w+ (?:\S{1,300} )?|Index: "
          r"|\*\*\* (?:Add|Update|Delete) File: )([^\"\n]{1,300})\"?$",
          "diff --git a/x.py b/x.py", "diff --stat"),
