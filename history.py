@@ -420,8 +420,8 @@ def source_of(entry: Entry) -> Source | None:
 def _json(value: object, wide: bool = False) -> str:
     """Compact JSON, or sorted and with blanks; a lone surrogate becomes its escape, so that the text always encodes as
     UTF-8; a host's own objects are shown by their `repr`."""
-    text = json.dumps(value, ensure_ascii=False, sort_keys=wide, separators=None if wide else (",", ":"), default=repr)
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+    return json.dumps(value, skipkeys=True, ensure_ascii=False, sort_keys=wide, default=repr, separators=None if wide
+                      else (",", ":")).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _row(source: Source, seed: bool = True) -> object:
@@ -1294,7 +1294,7 @@ def _decide(item: Item, asked: Sequence[tuple[Sequence[Chunk], Any]], work: Work
     kept = [chunk for part, labels, _ in verdicts for chunk in part if labels is None or chunk.label in labels
             or work.s.keep_cited_files and any(cited(name, work.run.answer) for name in chunk.files)]
     more = {"chunks": len(chunks), "keptLines": sum(chunk.end - chunk.start for chunk in kept),
-            "jev": [dict(answer) if isinstance(answer, Mapping) else None for _, answer in asked]}
+            "jev": [parsed(_json(dict(answer))) if isinstance(answer, Mapping) else None for _, answer in asked]}
     if len(kept) == len(chunks):
         reasons = dict.fromkeys(reason for _, labels, reason in verdicts if labels is None)
         return Done(item, None, ",".join(reasons) or "all-chunks", more)

@@ -7897,6 +7897,8 @@ FAILED_CHECKPOINTS = {
     "it answers no question": (lambda *_: {}, "no-answer"),
     "it answers with words": (lambda state, questions, _: dict.fromkeys(questions, "yes"), "no-answer"),
     "it answers out of bounds": (lambda state, questions, _: dict.fromkeys(questions, 7.0), "no-answer"),
+    "it answers with what is no JSON": (
+        lambda state, questions, _: {**dict.fromkeys(questions, 1j), (1,): 1}, "no-answer"),
     "it wants everything": (answer_all(0.9), "all-chunks"),
     "it is sure of the whole": (lambda *_: {"keep_whole": 0.9, "focus": ("none", {"none": 1.0})}, "whole-needed"),
 }
@@ -7912,6 +7914,7 @@ def test_a_classifier_that_fails_keeps_everything(case):
     assert edits == [] and record["savedChars"] == 0 and record["requests"] == 4
     assert {row["reason"] for row in record["results"] if row["kind"] == "large"} == {reason}
     assert {row["outcome"] for row in record["results"]} == {"kept"}
+    assert json.loads(json.dumps(record)) == record  # it can be stored, whatever was answered
 
 
 def test_most_kept_is_not_worth_an_edit_and_too_little_is_not_asked_about():

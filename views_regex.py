@@ -198,8 +198,8 @@ _RULES = (
          r"struct enum trait impl mod union type object protocol extension actor",
          r"(?:const|static|val|var|let)[ \t]+(?:mut[ \t]+)?(\w+)"), "pub(crate) async fn run() {", "fnord(x)", re.A),
     Rule("declare-c", _declaration("delegate", r"struct class enum(?:\s+(?:class|struct))? union namespace record "
-         r"@?interface @implementation", r"#\s*define\s+(\w+)|[\w:<>*, ]{0,80}?(\w{1,120})(?:\[[^\]\n]{0,40}\]){1,3}\s*="),
-         "typedef struct parser {", "structure(x);", re.A),
+         r"@?interface @implementation", r"#\s*define\s+(\w+)|[\w:<>*, ]{0,80}?(\w{1,120})"
+         r"(?:\[[^\]\n]{0,40}\]){1,3}\s*="), "typedef struct parser {", "structure(x);", re.A),
     Rule("declare-css", _declaration(constants=r"([^{}]{1,200}?)[ \t]*\{"), ".card > a:hover {", "color: red;", re.A),
     Rule("declare-bash", _declaration("function"), "function clean {", "functional x", re.A),
     Rule("declare-keys", _declaration(constants=r"(?:- )?(?:\"([^\"\n]{1,200})\"|([\w./@$%-]{1,200}))\s*:(?:\s|$)"
